@@ -1,0 +1,204 @@
+//! Prints the SHA-256 of every regular file below each DIR, one line a file, as `sha256sum -c`
+//! reads it:
+//!
+//! ```text
+//! cargo run --release --example checksum -- DIR... > SUMS
+//! sha256sum -c SUMS
+//! ```
+//!
+//! The walk runs on the main thread, inside the iterator that [`WorkerPool::map`] draws from. The
+//! map keeps a bounded number of batches in flight and hands their lines back in the walk's
+//! order, so memory does not grow with the number of files.
+
+mod escape;
+mod file_id;
+mod hash;
+mod output;
+mod progress;
+mod walk;
+
+use std::error::Error;
+use std::io::{self, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
+use std::time::Duration;
+
+use clap::Parser;
+use fairlane::{CancelToken, JobError, Strategy, WorkerPool};
+
+use crate::hash::{Hashed, hash_batch};
+use crate::output::{Output, OutputError};
+use crate::progress::{Progress, complain};
+use crate::walk::Walk;
+
+/// Some file or directory could not be read; all others were.
+const FAILED: u8 = 1;
+/// Nothing more could be done: no pool, or no way to write. Also clap's code for bad usage.
+const FATAL: u8 = 2;
+/// What a shell reports of a process that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Print the SHA-256 of every regular file below each DIR, as `sha256sum -c` reads it
+///
+/// Symbolic links are not followed, except a DIR that is one. The file that the output goes to is
+/// left out wherever the walk meets it.
+///
+/// Exit status: 0 if all went well, 1 if something could not be read (the rest is done), 2 if
+/// the output could not be written, 130 if interrupted. The first Ctrl-C lets the files at hand
+/// finish, the second one does not.
+#[derive(Parser)]
+#[command(name = "checksum")]
+struct Args {
+    /// Directories to walk; a file is hashed itself
+    #[arg(value_name = "DIR", required = true)]
+    roots: Vec<PathBuf>,
+    /// Threads that hash [default: the CPUs this process may use]
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
+    /// How the next job's slot is chosen: round-robin or least-busy
+    #[arg(long, default_value_t)]
+    strategy: Strategy,
+    /// Show no progress bar; there is none either where standard error is no terminal
+    #[arg(long)]
+    quiet: bool,
+    /// Write to FILE, which is emptied first, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    run(Args::parse()).unwrap_or_else(|error| {
+        complain(error);
+        ExitCode::from(FATAL)
+    })
+}
+
+fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let pool = build_pool(&args)?;
+    let progress = Progress::new(wants_bar(&args));
+    let stop = stop_on_signal(progress.clone())?;
+    let mut output = Output::open(args.output.as_deref())?;
+    let walk = Walk::new(args.roots, output.take_id(), stop.clone());
+
+    let mut report = Report::new(progress.clone());
+    let job_stop = stop.clone();
+    let written = pool
+        .map(walk, move |batch| hash_batch(batch, &job_stop, &progress))
+        .try_for_each(|result| output.write(&report.take(result)));
+    report.progress.finish();
+
+    if let Err(error) = written {
+        return give_up(pool, &stop, error, &report);
+    }
+    Ok(report.conclude(stop.is_cancelled()))
+}
+
+fn build_pool(args: &Args) -> Result<WorkerPool, Box<dyn Error>> {
+    let mut builder = WorkerPool::builder()
+        .name("checksum")
+        .strategy(args.strategy);
+    if let Some(workers) = args.workers {
+        builder = builder.workers(workers.get());
+    }
+    Ok(builder.build()?)
+}
+
+/// The token that the first Ctrl-C cancels (SIGTERM and SIGHUP alike). The second one ends the
+/// process from the signal's own thread, whatever the others are stuck in.
+fn stop_on_signal(progress: Progress) -> Result<CancelToken, ctrlc::Error> {
+    let stop = CancelToken::new();
+    let token = stop.clone();
+    ctrlc::set_handler(move || {
+        if token.is_cancelled() {
+            process::exit(INTERRUPTED.into());
+        }
+        token.cancel();
+        progress.print("finishing the files at hand; once more to stop at once");
+    })?;
+    Ok(stop)
+}
+
+/// A bar shares the terminal with nothing but messages: where lines go to a terminal, they are
+/// the progress.
+fn wants_bar(args: &Args) -> bool {
+    let lines_on_terminal = args.output.is_none() && io::stdout().is_terminal();
+    !args.quiet && !lines_on_terminal && io::stderr().is_terminal()
+}
+
+/// The output has failed, so nobody will see what is still being hashed: leaves without waiting
+/// for it.
+fn give_up(
+    pool: WorkerPool,
+    stop: &CancelToken,
+    error: OutputError,
+    report: &Report,
+) -> Result<ExitCode, Box<dyn Error>> {
+    stop.cancel();
+    // A timeout is what is asked for here: a large file at hand goes on detached, until the
+    // process ends.
+    let _ = pool.shutdown_timeout(Duration::ZERO);
+    if error.is_broken_pipe() {
+        Ok(report.exit_code())
+    } else {
+        Err(error.into())
+    }
+}
+
+/// Counts what became of the files and names the ones that failed.
+struct Report {
+    progress: Progress,
+    done: u64,
+    skipped: u64,
+    failed: bool,
+}
+
+impl Report {
+    fn new(progress: Progress) -> Self {
+        Self {
+            progress,
+            done: 0,
+            skipped: 0,
+            failed: false,
+        }
+    }
+
+    /// Books a batch and returns the lines to write.
+    fn take(&mut self, result: Result<Hashed, JobError>) -> Vec<u8> {
+        let hashed = result.unwrap_or_else(|error| {
+            self.fail(&format!("a batch of files was lost: {error}"));
+            Hashed::default()
+        });
+        for (path, error) in &hashed.failed {
+            // `Debug` quotes what would break the line or upset a terminal.
+            self.fail(&format!("{path:?}: {error}"));
+        }
+        self.done += hashed.done;
+        self.skipped += hashed.skipped;
+        hashed.lines
+    }
+
+    fn fail(&mut self, message: &str) {
+        self.failed = true;
+        self.progress.print(message);
+    }
+
+    fn conclude(&self, interrupted: bool) -> ExitCode {
+        if !interrupted {
+            return self.exit_code();
+        }
+        let Self { done, skipped, .. } = self;
+        self.progress.print(&format!(
+            "interrupted: {done} files done, {skipped} found but not done, the walk cut short"
+        ));
+        ExitCode::from(INTERRUPTED)
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.failed {
+            ExitCode::from(FAILED)
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}

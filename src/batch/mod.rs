@@ -1,0 +1,13 @@
+//! Many jobs as one: iterators over the results of running a closure on each item of an input.
+
+mod map;
+mod unordered;
+
+pub use map::Map;
+pub use unordered::MapUnordered;
+
+/// How many jobs of a map are in flight at a time by default: enough that every worker has the next
+/// one at hand while the consumer is busy with the last.
+fn default_in_flight(parallelism: usize) -> usize {
+    parallelism.saturating_mul(2).max(1)
+}

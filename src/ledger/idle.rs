@@ -1,0 +1,90 @@
+//! Waiting for a moment with nothing queued and nothing running.
+//!
+//! No counter is shared by all jobs, so "idle" is a statement about many counters that nobody can
+//! read at once. [`is_idle`] reads what has finished, slot by slot, and after that what was
+//! submitted. Both only grow, and no job finishes before it was submitted. Let `t` be the moment
+//! between the two passes: `finished read ≤ finished(t) ≤ submitted(t) ≤ submitted read`. If the two
+//! ends are equal, everything between is, and at `t` the pool was idle.
+//!
+//! **Who looks.** An idle moment begins when the last job finishes and ends with the next submit.
+//! So with somebody waiting, a worker looks when it has run out of work, and a submitter looks
+//! before it counts its job in. A waiter looks itself after it has registered:
+//!
+//! - waiter: W1 register, W2 fence, W3 look, W4 sleep;
+//! - worker: J1 count the job as finished, J2 (out of work) fence, J3 waiters? then look.
+//!
+//! If J3 sees no waiter, W1 came after it in the order of the fences, so W3 sees J1. Otherwise J3
+//! looks and announces. Either way nobody sleeps through the end of the last job.
+
+use std::time::Instant;
+
+use super::Load;
+use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence};
+
+/// Whether there was a moment during this call with no job queued or running. O(slots), but it ends
+/// at the first slot that has something pending.
+pub(crate) fn is_idle<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> bool {
+    if loads.clone().any(|load| load.pending() > 0) {
+        return false;
+    }
+    let finished: u64 = loads.clone().fold(0, |n, l| n.wrapping_add(l.finished()));
+    finished == loads.fold(0, |n, l| n.wrapping_add(l.submitted()))
+}
+
+/// The threads that wait for an idle moment.
+#[derive(Default)]
+pub(crate) struct Idle {
+    waiters: AtomicUsize,
+    /// Idle moments announced so far. One frees everybody who registered before it.
+    moments: Mutex<u64>,
+    announced: Condvar,
+}
+
+impl Idle {
+    /// Whether somebody waits; without ordering, for the submit path.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether somebody waits, ordered after everything this thread has counted (J2, J3).
+    pub(crate) fn is_awaited_in_order(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Frees all who wait: the caller has seen an idle moment.
+    pub(crate) fn announce(&self) {
+        let mut moments = self.moments.lock();
+        *moments += 1;
+        self.announced.notify_all();
+    }
+
+    /// Waits until `is_idle` says yes or somebody announces it; `false` if `deadline` comes first.
+    pub(crate) fn wait(&self, is_idle: impl Fn() -> bool, deadline: Option<Instant>) -> bool {
+        let mut moments = self.moments.lock();
+        let before = *moments;
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut idle = is_idle();
+        if idle {
+            *moments += 1;
+            self.announced.notify_all();
+        }
+        while !idle {
+            let timed_out = match deadline {
+                None => {
+                    self.announced.wait(&mut moments);
+                    false
+                }
+                Some(at) => self.announced.wait_until(&mut moments, at).timed_out(),
+            };
+            idle = *moments != before;
+            if timed_out {
+                break;
+            }
+        }
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        idle
+    }
+}

@@ -1,0 +1,13 @@
+//! The pool's books: how many jobs are where, and who waits for them to be gone.
+//!
+//! Every accepted job is counted in at exactly one [`Load`] and counted out exactly once, whatever
+//! becomes of it. Everything the pool decides or reports follows from these counts: which slot is
+//! least busy, whether the pool is idle, whether its threads may end, and what `stats` says.
+
+mod idle;
+mod load;
+mod room;
+
+pub(crate) use idle::{Idle, is_idle};
+pub(crate) use load::{Fate, Load, Tally};
+pub(crate) use room::{Entry, Room, Seat};

@@ -1,0 +1,298 @@
+//! What the threads of a pool share with its owner.
+
+use super::phase::{Phase, Progress};
+use super::threads::Threads;
+use super::{Nested, PanicPolicy, Settings};
+use crate::error::Rejected;
+use crate::job::{Home, HomeKeeper, Job, Stage};
+use crate::ledger::{Fate, Idle, Load, Room, Tally, is_idle};
+use crate::slot::sleep::Sleep;
+use crate::slot::{self, Slot, Sweeps};
+use crate::strategy::{Strategy, pick_slot};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Deque, Ordering, Weak};
+use crate::worker;
+
+pub(super) struct Core {
+    home: Home,
+    pub(super) settings: Settings,
+    pub(super) slots: Box<[Slot]>,
+    /// Slots whose thread has ended for good; see [`PanicPolicy::Restart`].
+    retired: Box<[AtomicBool]>,
+    retired_count: AtomicUsize,
+    /// Restarts left.
+    restarts: AtomicUsize,
+    cursor: CachePadded<AtomicUsize>,
+    pub(super) sleep: Sleep,
+    pub(super) sweeps: Sweeps,
+    pub(super) progress: Progress,
+    idle: Idle,
+    pub(super) room: Option<Room>,
+    pub(super) threads: Threads,
+}
+
+/// What a thread of the pool lets its jobs get at.
+pub(super) struct Bench {
+    pub(super) slot: usize,
+    pub(super) deque: Deque<Job>,
+}
+
+impl Core {
+    pub(super) fn new(settings: Settings, deques: &[Deque<Job>]) -> Arc<Core> {
+        let count = deques.len();
+        let restarts = match settings.on_panic {
+            PanicPolicy::Keep => 0,
+            PanicPolicy::Restart { max_restarts } => max_restarts as usize,
+        };
+        Arc::new_cyclic(|this: &Weak<Core>| Core {
+            home: Home::new(this.clone()),
+            slots: deques
+                .iter()
+                .enumerate()
+                .map(|(index, deque)| Slot::new(index, deque))
+                .collect(),
+            retired: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            retired_count: AtomicUsize::new(0),
+            restarts: AtomicUsize::new(restarts),
+            cursor: CachePadded::default(),
+            sleep: Sleep::new(count),
+            sweeps: Sweeps::default(),
+            progress: Progress::new(),
+            idle: Idle::default(),
+            room: settings.queue_limit.map(Room::new),
+            threads: Threads::new(count),
+            settings,
+        })
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Whether the current thread is one of the pool's.
+    pub(super) fn is_here(&self) -> bool {
+        worker::here() == Some(self.home.address())
+    }
+
+    pub(super) fn is_forked(&self) -> bool {
+        self.home.is_forked()
+    }
+
+    /// Why jobs are not accepted, if they are not.
+    #[inline]
+    pub(super) fn refusal(&self) -> Option<Rejected> {
+        if self.is_forked() {
+            return Some(Rejected::Forked);
+        }
+        self.progress.refusal()
+    }
+
+    /// Chooses a slot and counts a job in there; from then on the pool cannot end without it.
+    #[inline]
+    pub(super) fn admit(&self) -> Result<usize, Rejected> {
+        if self.is_forked() {
+            return Err(Rejected::Forked);
+        }
+        if self.idle.is_awaited() {
+            // This submit may end an idle moment that nobody has noticed yet.
+            self.check_idle();
+        }
+        let slot = self.pick();
+        self.slots[slot].load().submit();
+        match self.progress.refusal() {
+            None => Ok(slot),
+            Some(reason) => {
+                self.slots[slot].load().undo();
+                self.check_idle();
+                Err(reason)
+            }
+        }
+    }
+
+    #[inline]
+    fn pick(&self) -> usize {
+        if self.settings.nested == Nested::Local {
+            if let Some(slot) = self.own_slot() {
+                return slot;
+            }
+        }
+        let strategy = self.settings.strategy;
+        let cursor = match strategy {
+            Strategy::RoundRobin => self.cursor.fetch_add(1, Ordering::Relaxed),
+            Strategy::LeastBusy => 0,
+        };
+        if self.retired_count.load(Ordering::Relaxed) > 0 {
+            return self.pick_of_remaining(cursor);
+        }
+        let pick = pick_slot(strategy, &self.slots, cursor);
+        pick.expect("a pool has at least one slot").index
+    }
+
+    /// As `pick`, once slots have been retired. With none left any slot will do: the job is refused
+    /// or discarded.
+    #[cold]
+    fn pick_of_remaining(&self, cursor: usize) -> usize {
+        let live = |(index, _): &(usize, &Slot)| !self.retired[*index].load(Ordering::Relaxed);
+        let (indices, slots): (Vec<_>, Vec<_>) = self.slots.iter().enumerate().filter(live).unzip();
+        let pick = pick_slot(self.settings.strategy, &slots, cursor);
+        pick.map_or(0, |pick| indices[pick.index])
+    }
+
+    /// The slot of the current thread, if it is one of the pool's.
+    fn own_slot(&self) -> Option<usize> {
+        self.is_here()
+            .then(|| worker::with_bench(|bench: &Bench| bench.slot))
+            .flatten()
+    }
+
+    /// Queues an admitted job and sees that somebody runs it.
+    #[inline]
+    pub(super) fn push(&self, slot: usize, job: Job) {
+        if self.settings.nested == Nested::Local && self.is_here() {
+            self.push_here(slot, job);
+        } else {
+            self.slots[slot].push(job);
+        }
+        self.sleep.job_pushed(slot);
+        // The last slot may have been retired after this job was counted in. Its sweep comes after
+        // the phase and a fence, this look comes after the push and a fence: one of the two finds
+        // the job.
+        if self.progress.get() == Phase::Exhausted {
+            self.sweep(Fate::Discarded);
+        }
+    }
+
+    /// Onto the deque of the current thread, where it comes out last in, first out.
+    fn push_here(&self, slot: usize, job: Job) {
+        let mut job = Some(job);
+        worker::with_bench(|bench: &Bench| bench.deque.push(job.take().expect("called once")));
+        if let Some(job) = job {
+            self.slots[slot].push(job);
+        }
+    }
+
+    /// Settles an admitted job that is never queued.
+    pub(super) fn settle_unqueued<R>(
+        &self,
+        slot: usize,
+        fate: Fate,
+        settle: impl FnOnce() -> R,
+    ) -> R {
+        let load = self.slots[slot].load();
+        load.withdraw(fate);
+        let result = settle();
+        load.finish_elsewhere();
+        self.check_idle();
+        result
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        self.slots.iter().any(|slot| !slot.is_empty())
+    }
+
+    fn loads(&self) -> impl Iterator<Item = &Load> + Clone {
+        self.slots.iter().map(Slot::load)
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        Tally::of(self.loads())
+    }
+
+    pub(super) fn stage(&self, slot: usize) -> Stage<'_> {
+        Stage {
+            load: self.slots[slot].load(),
+            room: self.room.as_ref(),
+        }
+    }
+
+    /// Looks for an idle moment if somebody waits for one, and ends a closed pool that has come to
+    /// it: nothing can be counted in any more, so the moment lasts.
+    pub(super) fn check_idle(&self) {
+        let awaited = self.idle.is_awaited_in_order();
+        let closed = self.progress.get() == Phase::Closed;
+        if (awaited || closed) && is_idle(self.loads()) {
+            self.idle.announce();
+            if closed {
+                self.progress.advance(Phase::Stopped);
+                self.sleep.wake_all();
+            }
+        }
+    }
+
+    /// Waits for an idle moment; `false` if `deadline` comes first.
+    pub(super) fn wait_idle(&self, deadline: Option<std::time::Instant>) -> bool {
+        self.idle.wait(|| is_idle(self.loads()), deadline)
+    }
+
+    /// Accepts nothing more, and tells those who wait to submit.
+    pub(super) fn close(&self) {
+        self.progress.advance(Phase::Closed);
+        self.close_room();
+        self.check_idle();
+    }
+
+    fn close_room(&self) {
+        if let Some(room) = &self.room {
+            room.close();
+        }
+    }
+
+    /// Withdraws all that is queued; returns how many jobs that were.
+    pub(super) fn sweep(&self, fate: Fate) -> usize {
+        let count = slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate);
+        self.check_idle();
+        count
+    }
+
+    /// Takes one restart from the budget.
+    pub(super) fn take_restart(&self) -> bool {
+        self.restarts
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
+            .is_ok()
+    }
+
+    /// The thread of `slot` ends and none will follow. What waits there is for the others; after the
+    /// last one, for nobody.
+    pub(super) fn retire(&self, slot: usize) {
+        self.retired[slot].store(true, Ordering::Release);
+        let retired = self.retired_count.fetch_add(1, Ordering::AcqRel) + 1;
+        if retired == self.slots.len() {
+            self.progress.advance(Phase::Exhausted);
+            self.close_room();
+            self.sweep(Fate::Discarded);
+            return;
+        }
+        if !self.slots[slot].is_empty() {
+            self.sleep.job_pushed(slot);
+        }
+        self.check_idle();
+    }
+
+    pub(super) fn live_slots(&self) -> usize {
+        self.slots.len() - self.retired_count.load(Ordering::Acquire)
+    }
+}
+
+impl HomeKeeper for Core {
+    fn withdrawn(&self, slot: usize, fate: Fate) {
+        self.slots[slot].load().withdraw(fate);
+        if let Some(room) = &self.room {
+            room.leave();
+        }
+    }
+
+    fn begins_in_place(&self, slot: usize) {
+        self.slots[slot].load().begin_elsewhere();
+        if let Some(room) = &self.room {
+            room.leave();
+        }
+    }
+
+    fn ends_in_place(&self, slot: usize, panicked: bool) {
+        self.slots[slot].load().end_elsewhere(panicked);
+    }
+
+    fn gone(&self, slot: usize) {
+        self.slots[slot].load().finish_elsewhere();
+        self.check_idle();
+    }
+}

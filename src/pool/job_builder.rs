@@ -1,0 +1,119 @@
+//! Options for a single job.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::core::Core;
+use super::submit::{Options, Wait};
+use crate::cancel::CancelToken;
+use crate::error::SubmitError;
+use crate::job::JobHandle;
+
+/// Options for one job: made by [`WorkerPool::job`](crate::WorkerPool::job), ended by one of the
+/// submitting methods. Clone it to submit several alike.
+///
+/// ```
+/// use fairlane::{CancelToken, JobError, WorkerPool};
+/// use std::time::{Duration, Instant};
+///
+/// let pool = WorkerPool::new(1)?;
+/// let token = CancelToken::new();
+/// let late = Instant::now() - Duration::from_secs(1);
+/// let job = pool.job().cancel_token(&token).deadline(late).submit(|| 1).unwrap();
+/// assert!(matches!(job.join(), Err(JobError::Expired)));
+/// # Ok::<(), fairlane::BuildError>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing is submitted until one of the submitting methods is called"]
+pub struct JobBuilder<'a> {
+    core: &'a Core,
+    options: Options,
+}
+
+impl<'a> JobBuilder<'a> {
+    pub(super) fn new(core: &'a Core) -> Self {
+        JobBuilder {
+            core,
+            options: Options::default(),
+        }
+    }
+
+    /// Cancels the job when the token is cancelled, if it has not begun by then. With a token that
+    /// is cancelled already, the job is accepted and never runs.
+    pub fn cancel_token(mut self, token: &CancelToken) -> Self {
+        self.options.token = Some(token.clone());
+        self
+    }
+
+    /// The job settles as [`JobError::Expired`](crate::JobError::Expired) unless it begins before
+    /// this. There is no timer: the deadline is looked at when the job would begin, and by whoever
+    /// joins the job or asks whether it is finished.
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.options.deadline = Some(at);
+        self
+    }
+
+    /// As [`WorkerPool::submit`](crate::WorkerPool::submit).
+    ///
+    /// A token that is cancelled or a deadline that passes while this waits for room ends the wait;
+    /// the job is then accepted, and its handle says what became of it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit<F, T>(self, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.core.submit(Wait::EVER, Some(&self.options), f)
+    }
+
+    /// As [`WorkerPool::try_submit`](crate::WorkerPool::try_submit).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_submit<F, T>(self, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.core.submit(Wait::No, Some(&self.options), f)
+    }
+
+    /// As [`WorkerPool::submit_timeout`](crate::WorkerPool::submit_timeout).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit_timeout<F, T>(
+        self,
+        timeout: Duration,
+        f: F,
+    ) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let wait = Wait::at_most(timeout);
+        self.core.submit(wait, Some(&self.options), f)
+    }
+
+    /// As [`WorkerPool::execute`](crate::WorkerPool::execute). A job with a token or a deadline takes
+    /// an allocation.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn execute<F>(self, f: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.core.execute(Wait::EVER, Some(&self.options), f)
+    }
+}
+
+impl fmt::Debug for JobBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobBuilder")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

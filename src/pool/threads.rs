@@ -1,0 +1,277 @@
+//! The threads of a pool: how they start together, are replaced, and are joined.
+
+use std::io;
+use std::rc::Rc;
+
+use super::core::{Bench, Core};
+use super::phase::Phase;
+use super::{Hook, PanicPolicy};
+use crate::error::BuildError;
+use crate::job::Job;
+use crate::slot::Slot;
+use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
+use crate::unwind;
+use crate::worker::{self, Delegate};
+
+/// The join handles of a pool's threads.
+pub(super) struct Threads(Mutex<Handles>);
+
+struct Handles {
+    /// One a slot; `None` once somebody has set out to join it.
+    current: Vec<Option<thread::JoinHandle<()>>>,
+    /// Threads that have been replaced and end any moment.
+    replaced: Vec<thread::JoinHandle<()>>,
+}
+
+impl Threads {
+    pub(super) fn new(slots: usize) -> Threads {
+        Threads(Mutex::new(Handles {
+            current: (0..slots).map(|_| None).collect(),
+            replaced: Vec::new(),
+        }))
+    }
+
+    fn set(&self, slot: usize, handle: thread::JoinHandle<()>) {
+        self.0.lock().current[slot] = Some(handle);
+    }
+
+    /// Joins all threads. One that is replaced puts its successor here before it ends, so nobody is
+    /// left when there is nothing left to join.
+    pub(super) fn join(&self) {
+        while let Some(handle) = self.take_one() {
+            join_one(handle);
+        }
+    }
+
+    fn take_one(&self) -> Option<thread::JoinHandle<()>> {
+        let mut handles = self.0.lock();
+        let replaced = handles.replaced.pop();
+        replaced.or_else(|| handles.current.iter_mut().find_map(Option::take))
+    }
+
+    /// Puts in `spawn`'s thread as that of `slot`, and joins those replaced before: a thread that
+    /// has ended keeps its stack until it is joined.
+    fn replace(
+        &self,
+        slot: usize,
+        spawn: impl FnOnce() -> io::Result<thread::JoinHandle<()>>,
+    ) -> io::Result<()> {
+        let ended = {
+            let mut handles = self.0.lock();
+            let before = handles.current[slot].replace(spawn()?);
+            let ended = std::mem::take(&mut handles.replaced);
+            handles.replaced.extend(before);
+            ended
+        };
+        ended.into_iter().for_each(join_one);
+        Ok(())
+    }
+}
+
+fn join_one(handle: thread::JoinHandle<()>) {
+    // All user code on the thread is contained but for its thread-local destructors, and what they
+    // panic with is nobody's result.
+    if let Err(payload) = handle.join() {
+        unwind::discard(payload);
+    }
+}
+
+/// What threads wait for before they run anything: all of them exist, or they are not wanted.
+#[derive(Default)]
+struct StartSignal {
+    go: Mutex<Option<bool>>,
+    given: Condvar,
+}
+
+impl StartSignal {
+    fn give(&self, go: bool) {
+        *self.go.lock() = Some(go);
+        self.given.notify_all();
+    }
+
+    fn wait(&self) -> bool {
+        let mut go = self.go.lock();
+        loop {
+            match *go {
+                Some(go) => return go,
+                None => self.given.wait(&mut go),
+            }
+        }
+    }
+}
+
+/// Starts the threads of all slots, or none.
+///
+/// # Errors
+/// The first thread that cannot be started; by then those before it have ended.
+pub(super) fn start_all(core: &Arc<Core>, deques: Vec<Deque<Job>>) -> Result<(), BuildError> {
+    let signal = Arc::new(StartSignal::default());
+    for (slot, deque) in deques.into_iter().enumerate() {
+        let (their_core, their_signal) = (Arc::clone(core), Arc::clone(&signal));
+        let main = move || {
+            if their_signal.wait() {
+                serve(&their_core, slot, deque);
+            }
+        };
+        match spawn(core, slot, main) {
+            Ok(handle) => core.threads.set(slot, handle),
+            Err(source) => {
+                signal.give(false);
+                core.threads.join();
+                return Err(BuildError::Spawn { slot, source });
+            }
+        }
+    }
+    signal.give(true);
+    Ok(())
+}
+
+fn spawn(
+    core: &Core,
+    slot: usize,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    let settings = &core.settings;
+    let name = format!("{}-{}", settings.name, core.slots[slot].name());
+    let mut builder = thread::Builder::new().name(name);
+    if let Some(size) = settings.stack_size {
+        if size > isize::MAX as usize {
+            // The standard library would round it up past the end of the address space.
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a stack cannot be larger than the address space",
+            ));
+        }
+        builder = builder.stack_size(size);
+    }
+    builder.spawn(main)
+}
+
+/// The life of a slot's thread.
+fn serve(core: &Arc<Core>, slot: usize, mut deque: Deque<Job>) {
+    loop {
+        deque = serve_once(core, slot, deque);
+        if core.progress.get() == Phase::Stopped {
+            return;
+        }
+        match succeed(core, slot, deque) {
+            None => return,
+            Some(mine) => deque = mine,
+        }
+    }
+}
+
+/// Runs jobs until the pool stops or one of them has panicked, and gives the deque back.
+fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
+    let bench = Rc::new(Bench { slot, deque });
+    {
+        let _member = worker::enter(core.home().address(), Rc::clone(&bench) as _);
+        core.sleep.register(slot);
+        let server = Server {
+            core,
+            slot,
+            bench: &bench,
+        };
+        call_hook(&core.settings.on_thread_start, slot);
+        worker::run(&server);
+        call_hook(&core.settings.on_thread_stop, slot);
+    }
+    match Rc::try_unwrap(bench) {
+        Ok(bench) => bench.deque,
+        Err(_) => unreachable!("the thread's membership held the only other reference"),
+    }
+}
+
+/// A job panicked on this thread, so it ends: starts another in its place, or retires the slot. The
+/// deque comes back if the system has no thread to give, and this one has to go on.
+fn succeed(core: &Arc<Core>, slot: usize, deque: Deque<Job>) -> Option<Deque<Job>> {
+    if !core.take_restart() {
+        core.retire(slot);
+        return None;
+    }
+    // Kept outside the closure, since a failed spawn drops that.
+    let deque = Arc::new(Mutex::new(Some(deque)));
+    let (their_core, their_deque) = (Arc::clone(core), Arc::clone(&deque));
+    let main = move || {
+        let deque = their_deque.lock().take();
+        serve(&their_core, slot, deque.expect("the spawn succeeded"));
+    };
+    match core.threads.replace(slot, || spawn(core, slot, main)) {
+        Ok(()) => None,
+        Err(_) => deque.lock().take(),
+    }
+}
+
+/// The worker loop's view of the pool.
+struct Server<'a> {
+    core: &'a Core,
+    slot: usize,
+    bench: &'a Bench,
+}
+
+impl Server<'_> {
+    fn own(&self) -> &Slot {
+        &self.core.slots[self.slot]
+    }
+
+    /// Takes jobs over from another slot, beginning with the next one.
+    fn take_over(&self) -> Option<Job> {
+        let slots = &self.core.slots;
+        let others = (1..slots.len()).map(|step| &slots[(self.slot + step) % slots.len()]);
+        others.into_iter().find_map(|victim| {
+            self.own()
+                .take_from(victim, &self.bench.deque, &self.core.sweeps)
+        })
+    }
+}
+
+fn call_hook(hook: &Option<Hook>, slot: usize) {
+    if let Some(hook) = hook {
+        if let Err(payload) = unwind::run(|| hook(slot)) {
+            unwind::discard(payload);
+        }
+    }
+}
+
+impl Delegate for Server<'_> {
+    type Task = Job;
+
+    #[inline]
+    fn next(&self) -> Option<Job> {
+        self.own()
+            .next(&self.bench.deque, &self.core.sweeps)
+            .or_else(|| self.take_over())
+    }
+
+    #[inline]
+    fn run(&self, job: Job) -> bool {
+        let panicked = job.run(&self.core.stage(self.slot));
+        !panicked || self.core.settings.on_panic == PanicPolicy::Keep
+    }
+
+    fn out_of_work(&self) {
+        self.core.check_idle();
+    }
+
+    fn start_searching(&self) {
+        self.core.sleep.start_searching();
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.core.sleep.is_crowded()
+    }
+
+    fn found(&self) {
+        self.core.sleep.found(self.slot, || self.core.has_queued());
+    }
+
+    fn sleep(&self) {
+        self.core
+            .sleep
+            .fall_asleep(self.slot, || self.core.has_queued() || self.is_stopped());
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.core.progress.get() == Phase::Stopped
+    }
+}
