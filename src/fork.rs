@@ -6,14 +6,14 @@
 //! `pthread_atfork` handler moves in the child: asking the kernel for the process id instead would
 //! cost a system call a submit.
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 #[cfg(not(any(loom, shuttle)))]
-static GENERATION: AtomicUsize = AtomicUsize::new(0);
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// The generation of this process; a child's differs from its parent's.
 #[inline]
-pub(crate) fn generation() -> usize {
+pub(crate) fn generation() -> u32 {
     #[cfg(not(any(loom, shuttle)))]
     return GENERATION.load(Ordering::Relaxed);
     #[cfg(any(loom, shuttle))]

@@ -2,9 +2,11 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod admission;
 mod batch;
 mod cancel;
 mod error;
+mod fair;
 mod fork;
 mod job;
 mod ledger;
@@ -18,8 +20,10 @@ mod worker;
 pub use batch::{Map, MapUnordered};
 pub use cancel::CancelToken;
 pub use error::{BuildError, JobError, PanicPayload, Rejected, ShutdownTimeout, SubmitError};
+pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use pool::{
-    Inline, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, SlotStats, Submit, WorkerPool,
+    Inline, IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, SlotStats, Submit,
+    Tenant, TenantStats, WorkerPool,
 };
 pub use strategy::{ParseStrategyError, Pick, SchedulerSlot, SlotLoad, Strategy, pick_slot};

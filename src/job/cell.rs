@@ -14,13 +14,14 @@ use std::ptr::{self, NonNull};
 use std::time::Instant;
 
 use super::ancestors;
-use super::entry::{Job, Stage};
+use super::entry::{self, Job, Stage};
 use super::state::{Claim, Phase, Ref, Settled, State};
 use crate::cancel::Subscription;
 use crate::error::{JobError, PanicPayload};
+use crate::fair::Id;
 use crate::fork;
 use crate::ledger::Fate;
-use crate::sync::{Arc, Weak, thread};
+use crate::sync::{Arc, AtomicU32, Ordering, Weak, thread};
 use crate::unwind;
 
 /// A closure larger than this is boxed beside its cell. Cancelling a queued job then frees the bulk
@@ -30,11 +31,12 @@ const LARGE: usize = 256;
 /// The pool's side of a job's life, as far as a job calls on it off the fast path.
 pub(crate) trait HomeKeeper: Send + Sync {
     /// A job counted in `slot` has been claimed to be dropped.
-    fn withdrawn(&self, slot: usize, fate: Fate);
+    fn withdrawn(&self, slot: usize, place: &Place, fate: Fate);
     /// A job counted in `slot` has been claimed to run in place, by one of the pool's threads.
-    fn begins_in_place(&self, slot: usize);
+    /// Returns its tenant, if it has one.
+    fn begins_in_place(&self, slot: usize, place: &Place) -> Option<Id>;
     /// It has run, and its result is not visible yet.
-    fn ends_in_place(&self, slot: usize, panicked: bool);
+    fn ends_in_place(&self, slot: usize, tenant: Option<Id>, panicked: bool);
     /// Nothing is left of a job of which one of the above was said.
     fn gone(&self, slot: usize);
 }
@@ -42,7 +44,7 @@ pub(crate) trait HomeKeeper: Send + Sync {
 /// Where jobs come from: part of the pool, at a fixed address.
 pub(crate) struct Home {
     keeper: Weak<dyn HomeKeeper>,
-    generation: usize,
+    generation: u32,
 }
 
 impl Home {
@@ -65,6 +67,24 @@ impl Home {
     }
 }
 
+/// Where a queued job can be found by whoever has withdrawn it: a number of the gate's, 0 for
+/// nowhere. The gate reads and writes it under its lock, which is what orders it.
+#[derive(Default)]
+pub(crate) struct Place(AtomicU32);
+
+impl Place {
+    pub(super) fn set(&self, number: u32) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// The number, if the job is queued somewhere, which it is not any more.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let number = self.0.load(Ordering::Relaxed);
+        self.0.store(0, Ordering::Relaxed);
+        (number != 0).then_some(number)
+    }
+}
+
 /// What was asked for on top of running: rare, so it lies aside.
 #[derive(Default)]
 pub(crate) struct Conditions {
@@ -79,7 +99,8 @@ pub(super) struct Header {
     /// Dangling once the job has settled; see [`CellRef::pin`].
     home: Option<NonNull<Home>>,
     /// The process generation in which the job was made.
-    generation: usize,
+    generation: u32,
+    place: Place,
     /// The thread that joins the job; whose it is, `State` says.
     waiter: UnsafeCell<Option<thread::Thread>>,
     /// Read-only from creation to the end.
@@ -147,7 +168,7 @@ impl NewCell {
     {
         if size_of::<F>() > LARGE {
             let boxed = Box::new(f);
-            Self::with(home, slot, conditions, has_handle, move || boxed())
+            Self::with(home, slot, conditions, has_handle, boxed)
         } else {
             Self::with(home, slot, conditions, has_handle, f)
         }
@@ -179,6 +200,7 @@ impl NewCell {
             table: &Cell::<F, T>::TABLE,
             home: home.map(NonNull::from),
             generation: fork::generation(),
+            place: Place::default(),
             waiter: UnsafeCell::new(None),
             conditions,
         };
@@ -285,6 +307,41 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
     }
 }
 
+impl Header {
+    fn deadline(&self) -> Option<Instant> {
+        self.conditions.as_ref()?.deadline
+    }
+
+    /// Whether the job's deadline has passed. Reads a clock only if it has one.
+    fn is_overdue(&self) -> bool {
+        self.deadline().is_some_and(|at| at <= Instant::now())
+    }
+
+    /// A worker has come to this job.
+    #[inline]
+    pub(super) fn claim(&self) -> entry::Claim {
+        if self.is_overdue() {
+            entry::Claim::Overdue
+        } else if self.state.claim_to_run().is_won() {
+            entry::Claim::Ready
+        } else {
+            entry::Claim::Gone
+        }
+    }
+
+    pub(super) fn is_claimed(&self) -> bool {
+        self.state.phase() != Phase::Queued
+    }
+
+    pub(super) fn relocate(&self, slot: usize) -> bool {
+        self.state.move_to(slot)
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
 impl CellRef {
     /// The entry's reference, to be stored by address.
     pub(super) fn into_entry(self) -> NonNull<Header> {
@@ -327,31 +384,15 @@ impl CellRef {
 
     /// The job's deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.header().conditions.as_ref()?.deadline
+        self.header().deadline()
     }
 
-    /// Whether the job's deadline has passed. Reads a clock only if it has one.
-    fn is_overdue(&self) -> bool {
-        self.deadline().is_some_and(|at| at <= Instant::now())
-    }
-
-    pub(super) fn relocate(&self, slot: usize) -> bool {
-        self.header().state.move_to(slot)
-    }
-
-    /// A worker has come to this job; `true` if it panicked.
+    /// Runs the claimed job for a worker; `true` if it panicked.
     #[inline]
     pub(super) fn run(self, stage: &Stage<'_>) -> bool {
-        if self.is_overdue() {
-            self.withdraw(Fate::Expired);
-            return false;
-        }
-        if !self.header().state.claim_to_run().is_won() {
-            return false;
-        }
         stage.begin();
         let panicked = self.call();
-        stage.load.end(panicked);
+        stage.end(panicked);
         self.settle_as_runner();
         stage.load.finish();
         panicked
@@ -368,9 +409,9 @@ impl CellRef {
             return false;
         };
         let keeper = self.pin();
-        keeper.begins_in_place(slot);
+        let tenant = keeper.begins_in_place(slot, self.header().place());
         let panicked = self.call();
-        keeper.ends_in_place(slot, panicked);
+        keeper.ends_in_place(slot, tenant, panicked);
         self.settle();
         keeper.gone(slot);
         true
@@ -398,7 +439,7 @@ impl CellRef {
         let claim = self.header().state.claim_to_drop();
         if let Claim::Won { slot } = claim {
             let keeper = self.pin();
-            keeper.withdrawn(slot, fate);
+            keeper.withdrawn(slot, self.header().place(), fate);
             self.unsubscribe();
             self.refuse(fate);
             keeper.gone(slot);
@@ -427,7 +468,9 @@ impl CellRef {
 
     /// Withdraws a queued job whose deadline has passed; `true` if that made it settle.
     pub(super) fn expire(&self) -> bool {
-        self.phase() == Phase::Queued && self.is_overdue() && self.withdraw(Fate::Expired).is_won()
+        self.phase() == Phase::Queued
+            && self.header().is_overdue()
+            && self.withdraw(Fate::Expired).is_won()
     }
 
     /// The pool, kept alive. Only for whoever has claimed the job and not yet said that it is gone.

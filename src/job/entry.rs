@@ -23,20 +23,41 @@ pub(crate) struct Job {
 }
 
 struct Table {
-    /// Runs the job, or finds that it was withdrawn; `true` if it panicked. Consumes the words.
+    /// Claims the job to run it.
+    claim: unsafe fn(&Words) -> Claim,
+    /// Runs the claimed job; `true` if it panicked. Consumes the words.
     run: unsafe fn(&mut Words, &Stage<'_>) -> bool,
     /// Drops the job unrun and counts it so. `false` if it was claimed before. Consumes the words.
     withdraw: unsafe fn(&mut Words, &Stage<'_>, Fate) -> bool,
     /// Counts the job in another slot; `false` if it was claimed before.
     relocate: unsafe fn(&Words, usize) -> bool,
+    /// The cell, if there is one.
+    cell: unsafe fn(&Words) -> Option<&Header>,
     /// Drops the job without a word. Consumes the words.
     drop: unsafe fn(&mut Words),
+}
+
+/// What becomes of a job that a worker has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is the worker's to run.
+    Ready,
+    /// Somebody else has it, or it was withdrawn: only the entry is left.
+    Gone,
+    /// Its deadline has passed: it is to be withdrawn.
+    Overdue,
+}
+
+/// Somebody who has to know at once that a job has ended, before its result can be seen.
+pub(crate) trait Turn {
+    fn ended(&self, panicked: bool);
 }
 
 /// The counts that a job passes through on its way, of the slot that it is counted in.
 pub(crate) struct Stage<'a> {
     pub(crate) load: &'a Load,
     pub(crate) room: Option<&'a Room>,
+    pub(crate) turn: Option<&'a dyn Turn>,
 }
 
 impl Stage<'_> {
@@ -44,6 +65,15 @@ impl Stage<'_> {
     pub(super) fn begin(&self) {
         self.load.begin();
         self.leave_room();
+    }
+
+    /// The closure has returned or panicked, and nobody can see its result yet.
+    #[inline]
+    pub(super) fn end(&self, panicked: bool) {
+        if let Some(turn) = self.turn {
+            turn.ended(panicked);
+        }
+        self.load.end(panicked);
     }
 
     #[inline]
@@ -67,7 +97,7 @@ impl Job {
         } else {
             let boxed = Box::new(f);
             // SAFETY: it captures one pointer.
-            unsafe { Job::inline(move || boxed()) }
+            unsafe { Job::inline(boxed) }
         }
     }
 
@@ -98,6 +128,27 @@ impl Job {
     /// Runs the job unless it has been withdrawn or run in place meanwhile; `true` if it panicked.
     #[inline]
     pub(crate) fn run(self, stage: &Stage<'_>) -> bool {
+        match self.claim() {
+            Claim::Ready => self.run_claimed(stage),
+            Claim::Gone => false,
+            Claim::Overdue => {
+                self.withdraw(stage, Fate::Expired);
+                false
+            }
+        }
+    }
+
+    /// Claims the job to run it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn claim(&self) -> Claim {
+        // SAFETY: the table belongs to what the words hold; they are only read.
+        unsafe { (self.table.claim)(&self.words) }
+    }
+
+    /// Runs the job, which the caller has claimed; `true` if it panicked.
+    #[inline]
+    pub(crate) fn run_claimed(self, stage: &Stage<'_>) -> bool {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the table belongs to what the words hold, and `ManuallyDrop` makes this the one
         // use that consumes them.
@@ -120,6 +171,32 @@ impl Job {
     }
 }
 
+impl Job {
+    fn cell(&self) -> Option<&Header> {
+        // SAFETY: the table belongs to what the words hold; they are only read.
+        unsafe { (self.table.cell)(&self.words) }
+    }
+
+    /// Whether somebody has claimed the job.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.cell().is_some_and(Header::is_claimed)
+    }
+
+    /// The job is queued where somebody who withdraws it can find it under this number.
+    pub(crate) fn enter_place(&self, number: u32) {
+        if let Some(cell) = self.cell() {
+            cell.place().set(number);
+        }
+    }
+
+    /// It is queued there no longer.
+    pub(crate) fn leave_place(&self) {
+        if let Some(cell) = self.cell() {
+            cell.place().take();
+        }
+    }
+}
+
 impl Drop for Job {
     fn drop(&mut self) {
         // SAFETY: as in `run`: the paths that consume the words never get here.
@@ -136,9 +213,11 @@ struct Inline<F>(F);
 
 impl<F: FnOnce()> Inline<F> {
     const TABLE: Table = Table {
+        claim: |_| Claim::Ready,
         run: Self::run,
         withdraw: Self::withdraw,
         relocate: |_, _| true,
+        cell: |_| None,
         drop: Self::drop,
     };
 
@@ -158,7 +237,7 @@ impl<F: FnOnce()> Inline<F> {
         stage.begin();
         let outcome = unwind::run(f);
         let panicked = outcome.is_err();
-        stage.load.end(panicked);
+        stage.end(panicked);
         if let Err(payload) = outcome {
             unwind::discard(payload);
         }
@@ -187,27 +266,45 @@ impl<F: FnOnce()> Inline<F> {
 }
 
 static CELL: Table = Table {
-    // SAFETY (each): the words hold what `Job::of_cell` put there, and are consumed once.
+    // SAFETY: the words hold what `Job::of_cell` put there.
+    claim: |words| unsafe { header_of(words) }.claim(),
+    // SAFETY: as above, and this consumes them.
     run: |words, stage| unsafe { cell_of(words) }.run(stage),
+    // SAFETY: as above.
     withdraw: |words, _, fate| unsafe { cell_of(words) }.withdraw(fate).is_won(),
-    relocate: |words, slot| {
-        // SAFETY: as above; the copy is not dropped, so the reference stays the entry's.
-        let cell = ManuallyDrop::new(unsafe { cell_of(words) });
-        cell.relocate(slot)
-    },
+    // SAFETY: as for `claim`.
+    relocate: |words, slot| unsafe { header_of(words) }.relocate(slot),
+    // SAFETY: as for `claim`.
+    cell: |words| Some(unsafe { header_of(words) }),
+    // SAFETY: as above.
     drop: |words| drop(unsafe { cell_of(words) }),
 };
+
+/// # Safety
+/// The words hold a reference to a cell.
+#[inline]
+unsafe fn address_of(words: &Words) -> NonNull<Header> {
+    // SAFETY: the first word is the address that `of_cell` exposed.
+    unsafe {
+        let address = words[0].assume_init();
+        NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address))
+    }
+}
+
+/// # Safety
+/// The words hold a reference to a cell, which keeps it alive as long as they are borrowed.
+#[inline]
+unsafe fn header_of(words: &Words) -> &Header {
+    // SAFETY: the caller's promise.
+    unsafe { address_of(words).as_ref() }
+}
 
 /// # Safety
 /// The words hold a reference to a cell, and it is used up only once.
 #[inline]
 unsafe fn cell_of(words: &Words) -> CellRef {
-    // SAFETY: the first word is the address that `of_cell` exposed.
-    unsafe {
-        let address = words[0].assume_init();
-        let header = std::ptr::with_exposed_provenance_mut::<Header>(address);
-        CellRef::of_entry(NonNull::new_unchecked(header))
-    }
+    // SAFETY: the caller's promise.
+    unsafe { CellRef::of_entry(address_of(words)) }
 }
 
 #[cfg(test)]
@@ -229,6 +326,7 @@ mod tests {
         let stage = Stage {
             load: &load,
             room: None,
+            turn: None,
         };
         let token = Arc::new(AtomicUsize::new(0));
         for action in 0..3 {

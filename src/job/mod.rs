@@ -16,6 +16,6 @@ mod entry;
 mod handle;
 mod state;
 
-pub(crate) use cell::{Conditions, Home, HomeKeeper, detached};
-pub(crate) use entry::{Job, Stage};
+pub(crate) use cell::{Conditions, Home, HomeKeeper, Place, detached};
+pub(crate) use entry::{Claim, Job, Stage, Turn};
 pub use handle::JobHandle;

@@ -22,9 +22,13 @@ use super::Load;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 
 /// Whether there was a moment during this call with no job queued or running. O(slots), but it ends
-/// at the first slot that has something pending.
+/// at the first slot that runs something.
+///
+/// That short cut looks at running jobs and not at pending counts, because a `false` must leave
+/// somebody who will look again. Whoever finishes a job looks after that; a thief that counts a job
+/// in, finds it withdrawn and counts it out again does not.
 pub(crate) fn is_idle<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> bool {
-    if loads.clone().any(|load| load.pending() > 0) {
+    if loads.clone().any(Load::is_running) {
         return false;
     }
     let finished: u64 = loads.clone().fold(0, |n, l| n.wrapping_add(l.finished()));

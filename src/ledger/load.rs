@@ -8,7 +8,6 @@
 //! before it is counted *out*, and a reader takes the outs before the ins. With acquire loads on
 //! counters that are only ever released upwards, no difference can come out negative.
 
-use crate::strategy::SlotLoad;
 use crate::sync::{AtomicU64, CachePadded, Ordering};
 
 /// How a job that never ran left the queue.
@@ -181,6 +180,12 @@ impl Load {
             .wrapping_sub(ended)
     }
 
+    /// Whether a closure of this slot's own has begun and is not finished with.
+    pub(super) fn is_running(&self) -> bool {
+        let finished = get(&self.own.finished);
+        get(&self.own.begun) != finished
+    }
+
     pub(super) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::SeqCst)
     }
@@ -193,13 +198,6 @@ impl Load {
     /// Jobs the slot's thread took over from other slots.
     pub(crate) fn taken(&self) -> u64 {
         self.own.taken.load(Ordering::Acquire)
-    }
-}
-
-impl SlotLoad for Load {
-    #[inline]
-    fn pending_count(&self) -> usize {
-        self.pending() as usize
     }
 }
 

@@ -60,11 +60,18 @@ impl Seat {
     /// Ends the wait, unless it has ended already.
     pub(crate) fn call_off(&self) {
         if self.claim(Entry::CalledOff) {
-            self.thread.unpark();
+            self.wake();
         }
     }
 
-    fn claim(&self, outcome: Entry) -> bool {
+    /// Wakes the waiter: whoever has claimed the seat does it, once no lock is held.
+    pub(crate) fn wake(&self) {
+        self.thread.unpark();
+    }
+
+    /// Ends the wait with `outcome`; `false` if it has ended already.
+    #[must_use]
+    pub(crate) fn claim(&self, outcome: Entry) -> bool {
         let code = outcome as u8 + 1;
         self.state
             .compare_exchange(WAITING, code, Ordering::AcqRel, Ordering::Acquire)
@@ -80,7 +87,7 @@ impl Seat {
     }
 
     /// Parks until the seat is claimed; claims it as full itself when `deadline` has come.
-    fn wait(&self, deadline: Option<Instant>) -> Entry {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Entry {
         loop {
             if let Some(entry) = self.outcome() {
                 return entry;
@@ -133,7 +140,7 @@ impl Room {
         while let Some((_, seat)) = inner.waiting.pop_first() {
             if seat.claim(Entry::Granted) {
                 drop(inner);
-                seat.thread.unpark();
+                seat.wake();
                 return;
             }
         }
@@ -149,7 +156,7 @@ impl Room {
         };
         for seat in waiting.into_values() {
             if seat.claim(Entry::Closed) {
-                seat.thread.unpark();
+                seat.wake();
             }
         }
     }

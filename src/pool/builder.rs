@@ -43,6 +43,9 @@ pub enum Nested {
     Local,
 }
 
+/// A concurrency that no pool of fewer workers exceeds.
+const FAIR: usize = usize::MAX;
+
 pub(crate) type Hook = Box<dyn Fn(usize) + Send + Sync>;
 
 /// All choices, checked.
@@ -50,6 +53,9 @@ pub(crate) struct Settings {
     pub(super) name: String,
     pub(super) strategy: Strategy,
     pub(super) nested: Nested,
+    /// How many jobs may be in the pool at once; [`FAIR`] means as many as there are workers.
+    pub(super) concurrency: Option<usize>,
+    pub(super) ageing: Option<u32>,
     pub(super) queue_limit: Option<usize>,
     pub(super) on_panic: PanicPolicy,
     pub(super) stack_size: Option<usize>,
@@ -84,6 +90,8 @@ impl PoolBuilder {
                 name: "fairlane".to_owned(),
                 strategy: Strategy::default(),
                 nested: Nested::default(),
+                concurrency: None,
+                ageing: None,
                 queue_limit: None,
                 on_panic: PanicPolicy::default(),
                 stack_size: None,
@@ -106,15 +114,48 @@ impl PoolBuilder {
         self
     }
 
+    /// Limits how many jobs are in the pool at once, and makes tenants count: the others wait in
+    /// their tenant's lane, and a weighted rotation between the lanes decides who enters when one
+    /// leaves. See [`Tenant`](crate::Tenant).
+    ///
+    /// A limit above the number of workers admits as many as there are workers. Without a limit, the
+    /// default, there are no lanes: **tenants, weights, priorities and tenant limits then have no
+    /// effect**, and each job goes straight to a slot. Of this and [`fair`](PoolBuilder::fair) the
+    /// last call wins.
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.settings.concurrency = Some(jobs);
+        self
+    }
+
+    /// As [`concurrency`](PoolBuilder::concurrency) with the number of workers: every worker is
+    /// used, and tenants share them fairly.
+    pub fn fair(self) -> Self {
+        self.concurrency(FAIR)
+    }
+
+    /// Lets priorities age inside a lane: job number `a` of a lane, of priority `p`, is served in the
+    /// order of `a − boost · p`. So a job is overtaken by at most `boost · (q − p)` later ones of a
+    /// higher priority `q`, where otherwise it waits for as long as there are any. Off by default;
+    /// no effect without a limit.
+    ///
+    /// The algorithm is [`FairQueue::with_ageing`](crate::FairQueue::with_ageing).
+    pub fn ageing(mut self, boost: u32) -> Self {
+        self.settings.ageing = Some(boost);
+        self
+    }
+
     /// How many jobs may be queued, that is accepted and not begun. Beyond that `submit` waits and
-    /// `try_submit` fails. Unlimited by default: a submitter that is faster than the pool then fills
-    /// the memory.
+    /// `try_submit` fails. Those who wait are served first come, first served. Unlimited by default: a
+    /// submitter that is faster than the pool then fills the memory.
+    ///
+    /// The limit is everybody's: one flood can fill it, and the others then wait in line with it. Give
+    /// tenants limits of their own beside it, with [`Tenant::with_queue_limit`](crate::Tenant::with_queue_limit).
     pub fn queue_limit(mut self, jobs: usize) -> Self {
         self.settings.queue_limit = Some(jobs);
         self
     }
 
-    /// Where a job's own submits go; [`Nested::Strategy`] by default.
+    /// Where a job's own submits go; [`Nested::Strategy`] by default. No effect with a limit.
     pub fn nested(mut self, nested: Nested) -> Self {
         self.settings.nested = nested;
         self
@@ -162,6 +203,9 @@ impl PoolBuilder {
         let workers = workers.unwrap_or_else(num_cpus::get);
         if workers == 0 {
             return Err(BuildError::NoWorkers);
+        }
+        if settings.concurrency == Some(0) {
+            return Err(BuildError::NoConcurrency);
         }
         if settings.queue_limit == Some(0) {
             return Err(BuildError::NoQueueLimit);

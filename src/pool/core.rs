@@ -3,8 +3,10 @@
 use super::phase::{Phase, Progress};
 use super::threads::Threads;
 use super::{Nested, PanicPolicy, Settings};
+use crate::admission::{Gate, Request};
 use crate::error::Rejected;
-use crate::job::{Home, HomeKeeper, Job, Stage};
+use crate::fair::{FairQueue, Id};
+use crate::job::{Home, HomeKeeper, Job, Place, Stage};
 use crate::ledger::{Fate, Idle, Load, Room, Tally, is_idle};
 use crate::slot::sleep::Sleep;
 use crate::slot::{self, Slot, Sweeps};
@@ -26,7 +28,9 @@ pub(super) struct Core {
     pub(super) sweeps: Sweeps,
     pub(super) progress: Progress,
     idle: Idle,
+    /// Room for queued jobs, where the gate does not keep it.
     pub(super) room: Option<Room>,
+    pub(super) gate: Option<Gate>,
     pub(super) threads: Threads,
 }
 
@@ -58,7 +62,16 @@ impl Core {
             sweeps: Sweeps::default(),
             progress: Progress::new(),
             idle: Idle::default(),
-            room: settings.queue_limit.map(Room::new),
+            room: match settings.concurrency {
+                None => settings.queue_limit.map(Room::new),
+                Some(_) => None,
+            },
+            gate: settings.concurrency.map(|limit| {
+                let queue = settings
+                    .ageing
+                    .map_or_else(FairQueue::new, FairQueue::with_ageing);
+                Gate::new(queue, limit.min(count), settings.queue_limit)
+            }),
             threads: Threads::new(count),
             settings,
         })
@@ -86,7 +99,8 @@ impl Core {
         self.progress.refusal()
     }
 
-    /// Chooses a slot and counts a job in there; from then on the pool cannot end without it.
+    /// Counts a job in, in a slot that the strategy chooses or, with a limit, in the lanes. From then
+    /// on the pool cannot end without it.
     #[inline]
     pub(super) fn admit(&self) -> Result<usize, Rejected> {
         if self.is_forked() {
@@ -96,21 +110,42 @@ impl Core {
             // This submit may end an idle moment that nobody has noticed yet.
             self.check_idle();
         }
-        let slot = self.pick();
-        self.slots[slot].load().submit();
+        let slot = match self.gate {
+            None => self.pick(),
+            Some(_) => self.lanes(),
+        };
+        let load = self.load(slot);
+        load.submit();
         match self.progress.refusal() {
             None => Ok(slot),
             Some(reason) => {
-                self.slots[slot].load().undo();
+                load.undo();
                 self.check_idle();
                 Err(reason)
             }
         }
     }
 
+    /// The index under which jobs in lanes are counted: one past the slots.
+    fn lanes(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    fn load(&self, index: usize) -> &Load {
+        match self.slots.get(index) {
+            Some(slot) => slot.load(),
+            None => self
+                .gate
+                .as_ref()
+                .expect("jobs in lanes have a gate")
+                .load(),
+        }
+    }
+
     #[inline]
     fn pick(&self) -> usize {
-        if self.settings.nested == Nested::Local {
+        if self.settings.nested == Nested::Local && self.gate.is_none() {
             if let Some(slot) = self.own_slot() {
                 return slot;
             }
@@ -144,6 +179,27 @@ impl Core {
             .flatten()
     }
 
+    /// Puts an admitted job into its lane, and sends a token for it if there is one.
+    pub(super) fn push_gated(
+        &self,
+        gate: &Gate,
+        request: Request<'_>,
+        reserved: Option<Id>,
+        job: Job,
+    ) {
+        if gate.push(request, reserved, job) {
+            self.send_token();
+        }
+        self.sweep_if_exhausted();
+    }
+
+    /// Sends one of the gate's tokens to a slot.
+    pub(super) fn send_token(&self) {
+        let slot = self.pick();
+        self.slots[slot].add_token();
+        self.sleep.job_pushed(slot);
+    }
+
     /// Queues an admitted job and sees that somebody runs it.
     #[inline]
     pub(super) fn push(&self, slot: usize, job: Job) {
@@ -153,9 +209,14 @@ impl Core {
             self.slots[slot].push(job);
         }
         self.sleep.job_pushed(slot);
-        // The last slot may have been retired after this job was counted in. Its sweep comes after
-        // the phase and a fence, this look comes after the push and a fence: one of the two finds
-        // the job.
+        self.sweep_if_exhausted();
+    }
+
+    /// The last slot may have been retired after a job was counted in and before it was pushed. The
+    /// sweep for that comes after the phase has changed, this look comes after the push, both with
+    /// a fence or a lock between: one of the two finds the job.
+    #[inline]
+    fn sweep_if_exhausted(&self) {
         if self.progress.get() == Phase::Exhausted {
             self.sweep(Fate::Discarded);
         }
@@ -177,7 +238,7 @@ impl Core {
         fate: Fate,
         settle: impl FnOnce() -> R,
     ) -> R {
-        let load = self.slots[slot].load();
+        let load = self.load(slot);
         load.withdraw(fate);
         let result = settle();
         load.finish_elsewhere();
@@ -190,7 +251,8 @@ impl Core {
     }
 
     fn loads(&self) -> impl Iterator<Item = &Load> + Clone {
-        self.slots.iter().map(Slot::load)
+        let slots = self.slots.iter().map(Slot::load);
+        slots.chain(self.gate.as_ref().map(Gate::load))
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -199,8 +261,9 @@ impl Core {
 
     pub(super) fn stage(&self, slot: usize) -> Stage<'_> {
         Stage {
-            load: self.slots[slot].load(),
+            load: self.load(slot),
             room: self.room.as_ref(),
+            turn: None,
         }
     }
 
@@ -234,13 +297,28 @@ impl Core {
         if let Some(room) = &self.room {
             room.close();
         }
+        if let Some(gate) = &self.gate {
+            gate.close();
+        }
     }
 
     /// Withdraws all that is queued; returns how many jobs that were.
     pub(super) fn sweep(&self, fate: Fate) -> usize {
-        let count = slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate);
+        let count = match &self.gate {
+            None => slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate),
+            Some(gate) => self.withdraw_from_lanes(gate.drain(), fate),
+        };
         self.check_idle();
         count
+    }
+
+    /// Withdraws jobs that have been taken out of their lanes; returns how many were still waiting.
+    pub(super) fn withdraw_from_lanes(&self, jobs: Vec<Job>, fate: Fate) -> usize {
+        let stage = self.stage(self.lanes());
+        let withdrawn = jobs
+            .into_iter()
+            .filter_map(|job| job.withdraw(&stage, fate).then_some(()));
+        withdrawn.count()
     }
 
     /// Takes one restart from the budget.
@@ -273,26 +351,33 @@ impl Core {
 }
 
 impl HomeKeeper for Core {
-    fn withdrawn(&self, slot: usize, fate: Fate) {
-        self.slots[slot].load().withdraw(fate);
+    fn withdrawn(&self, slot: usize, place: &Place, fate: Fate) {
+        self.load(slot).withdraw(fate);
+        if let Some(gate) = &self.gate {
+            gate.withdraw(place);
+        }
         if let Some(room) = &self.room {
             room.leave();
         }
     }
 
-    fn begins_in_place(&self, slot: usize) {
-        self.slots[slot].load().begin_elsewhere();
+    fn begins_in_place(&self, slot: usize, place: &Place) -> Option<Id> {
+        self.load(slot).begin_elsewhere();
         if let Some(room) = &self.room {
             room.leave();
         }
+        self.gate.as_ref()?.begin_in_place(place)
     }
 
-    fn ends_in_place(&self, slot: usize, panicked: bool) {
-        self.slots[slot].load().end_elsewhere(panicked);
+    fn ends_in_place(&self, slot: usize, tenant: Option<Id>, panicked: bool) {
+        if let (Some(gate), Some(tenant)) = (&self.gate, tenant) {
+            gate.end(tenant);
+        }
+        self.load(slot).end_elsewhere(panicked);
     }
 
     fn gone(&self, slot: usize) {
-        self.slots[slot].load().finish_elsewhere();
+        self.load(slot).finish_elsewhere();
         self.check_idle();
     }
 }

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::core::Core;
 use super::submit::{Options, Wait};
+use super::tenant::{IntoTenant, TenantName};
+use crate::admission::Who;
 use crate::cancel::CancelToken;
 use crate::error::SubmitError;
+use crate::fair::{Priority, Weight};
 use crate::job::JobHandle;
 
 /// Options for one job: made by [`WorkerPool::job`](crate::WorkerPool::job), ended by one of the
@@ -27,21 +30,62 @@ use crate::job::JobHandle;
 #[must_use = "nothing is submitted until one of the submitting methods is called"]
 pub struct JobBuilder<'a> {
     core: &'a Core,
-    options: Options,
+    tenant: Option<TenantName>,
+    weight: Option<Weight>,
+    priority: Priority,
+    token: Option<CancelToken>,
+    deadline: Option<Instant>,
 }
 
 impl<'a> JobBuilder<'a> {
     pub(super) fn new(core: &'a Core) -> Self {
         JobBuilder {
             core,
-            options: Options::default(),
+            tenant: None,
+            weight: None,
+            priority: Priority::default(),
+            token: None,
+            deadline: None,
         }
+    }
+
+    fn options(&self) -> Options<'_> {
+        let mut options = Options::of(match &self.tenant {
+            None => Who::Nameless,
+            Some(TenantName::Text(name)) => Who::Named(name),
+            Some(TenantName::Handle(tenant)) => tenant.who(self.core),
+        });
+        options.request.weight = self.weight;
+        options.request.priority = self.priority;
+        options.token = self.token.as_ref();
+        options.deadline = self.deadline;
+        options
+    }
+
+    /// The tenant that the job belongs to, by name or by handle. Without one it belongs to the tenant
+    /// `""`. **No effect on a pool without a limit**, and neither have weight and priority.
+    pub fn tenant(mut self, tenant: impl IntoTenant) -> Self {
+        self.tenant = Some(tenant.into_tenant());
+        self
+    }
+
+    /// Sets the tenant's weight, if the job is accepted. The last weight given for a name counts.
+    pub fn weight(mut self, weight: Weight) -> Self {
+        self.weight = Some(weight);
+        self
+    }
+
+    /// The job's priority among those of its tenant: higher ones first, equal ones in order of
+    /// arrival. It never reaches across tenants.
+    pub fn priority(mut self, priority: impl Into<Priority>) -> Self {
+        self.priority = priority.into();
+        self
     }
 
     /// Cancels the job when the token is cancelled, if it has not begun by then. With a token that
     /// is cancelled already, the job is accepted and never runs.
     pub fn cancel_token(mut self, token: &CancelToken) -> Self {
-        self.options.token = Some(token.clone());
+        self.token = Some(token.clone());
         self
     }
 
@@ -49,7 +93,7 @@ impl<'a> JobBuilder<'a> {
     /// this. There is no timer: the deadline is looked at when the job would begin, and by whoever
     /// joins the job or asks whether it is finished.
     pub fn deadline(mut self, at: Instant) -> Self {
-        self.options.deadline = Some(at);
+        self.deadline = Some(at);
         self
     }
 
@@ -65,7 +109,7 @@ impl<'a> JobBuilder<'a> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core.submit(Wait::EVER, Some(&self.options), f)
+        self.core.submit(Wait::EVER, &self.options(), f)
     }
 
     /// As [`WorkerPool::try_submit`](crate::WorkerPool::try_submit).
@@ -77,7 +121,7 @@ impl<'a> JobBuilder<'a> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core.submit(Wait::No, Some(&self.options), f)
+        self.core.submit(Wait::No, &self.options(), f)
     }
 
     /// As [`WorkerPool::submit_timeout`](crate::WorkerPool::submit_timeout).
@@ -94,7 +138,7 @@ impl<'a> JobBuilder<'a> {
         T: Send + 'static,
     {
         let wait = Wait::at_most(timeout);
-        self.core.submit(wait, Some(&self.options), f)
+        self.core.submit(wait, &self.options(), f)
     }
 
     /// As [`WorkerPool::execute`](crate::WorkerPool::execute). A job with a token or a deadline takes
@@ -106,14 +150,18 @@ impl<'a> JobBuilder<'a> {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.core.execute(Wait::EVER, Some(&self.options), f)
+        self.core.execute(Wait::EVER, &self.options(), f)
     }
 }
 
 impl fmt::Debug for JobBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobBuilder")
-            .field("options", &self.options)
+            .field("tenant", &self.tenant)
+            .field("weight", &self.weight)
+            .field("priority", &self.priority)
+            .field("token", &self.token)
+            .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }
 }

@@ -11,12 +11,14 @@ mod lifecycle;
 mod phase;
 mod stats;
 mod submit;
+mod tenant;
 mod threads;
 
 pub use builder::{Nested, PanicPolicy, PoolBuilder};
 pub use job_builder::JobBuilder;
-pub use stats::{PoolStats, SlotStats};
+pub use stats::{PoolStats, SlotStats, TenantStats};
 pub use submit::{Inline, Submit};
+pub use tenant::{IntoTenant, Tenant};
 
 pub(crate) use builder::{Hook, Settings};
 

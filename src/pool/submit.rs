@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use super::WorkerPool;
 use super::core::Core;
 use super::job_builder::JobBuilder;
+use crate::admission::{Request, Who};
 use crate::batch::{Map, MapUnordered};
 use crate::cancel::CancelToken;
 use crate::error::{Rejected, SubmitError};
+use crate::fair::{Id, Priority};
 use crate::job::{Conditions, Job, JobHandle, detached};
-use crate::ledger::{Entry, Fate, Room, Seat};
+use crate::ledger::{Entry, Fate, Seat};
 use crate::sync::Arc;
 use crate::unwind;
 
@@ -30,17 +32,45 @@ impl Wait {
     }
 }
 
-/// What may be asked for of a single job.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Options {
-    pub(super) token: Option<CancelToken>,
+/// What is asked for of a single job.
+#[derive(Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) request: Request<'a>,
+    pub(super) token: Option<&'a CancelToken>,
     pub(super) deadline: Option<Instant>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
+    pub(super) fn of(who: Who<'a>) -> Self {
+        Options {
+            request: Request {
+                who,
+                weight: None,
+                priority: Priority::default(),
+            },
+            token: None,
+            deadline: None,
+        }
+    }
+
+    /// Nothing special.
+    pub(super) const PLAIN: Options<'static> = Options {
+        request: Request {
+            who: Who::Nameless,
+            weight: None,
+            priority: Priority::NORMAL,
+        },
+        token: None,
+        deadline: None,
+    };
+
+    fn has_conditions(&self) -> bool {
+        self.token.is_some() || self.deadline.is_some()
+    }
+
     /// What becomes of a job that cannot begin any more.
     fn fate(&self) -> Option<Fate> {
-        if self.token.as_ref().is_some_and(CancelToken::is_cancelled) {
+        if self.token.is_some_and(CancelToken::is_cancelled) {
             Some(Fate::Cancelled)
         } else if self.deadline.is_some_and(|at| at <= Instant::now()) {
             Some(Fate::Expired)
@@ -50,14 +80,22 @@ impl Options {
     }
 
     fn conditions(&self) -> Option<Box<Conditions>> {
-        if self.token.is_none() && self.deadline.is_none() {
+        if !self.has_conditions() {
             return None;
         }
         Some(Box::new(Conditions {
             deadline: self.deadline,
-            subscription: self.token.as_ref().map(CancelToken::subscription),
+            subscription: self.token.map(CancelToken::subscription),
         }))
     }
+}
+
+/// A job that is counted in.
+struct Accepted {
+    /// Where it is counted.
+    slot: usize,
+    /// The tenant for whom the gate has reserved room, if it had to.
+    reserved: Option<Id>,
 }
 
 /// Why a closure was not queued.
@@ -69,10 +107,11 @@ enum Refusal {
 }
 
 impl Core {
+    #[inline]
     pub(super) fn submit<F, T>(
         &self,
         wait: Wait,
-        options: Option<&Options>,
+        options: &Options<'_>,
         f: F,
     ) -> Result<JobHandle<T>, SubmitError<F>>
     where
@@ -80,10 +119,10 @@ impl Core {
         T: Send + 'static,
     {
         match self.enter(wait, options) {
-            Ok(slot) => {
-                let conditions = options.and_then(Options::conditions);
-                let (job, handle) = JobHandle::queued(self.home(), slot, conditions, f);
-                self.push(slot, job);
+            Ok(accepted) => {
+                let conditions = options.conditions();
+                let (job, handle) = JobHandle::queued(self.home(), accepted.slot, conditions, f);
+                self.queue(accepted, options, job);
                 Ok(handle)
             }
             Err(Refusal::Rejected(reason)) => Err(SubmitError::new(reason, f)),
@@ -93,22 +132,23 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(super) fn execute<F>(
         &self,
         wait: Wait,
-        options: Option<&Options>,
+        options: &Options<'_>,
         f: F,
     ) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
         match self.enter(wait, options) {
-            Ok(slot) => {
-                let job = match options.and_then(Options::conditions) {
+            Ok(accepted) => {
+                let job = match options.conditions() {
                     None => Job::new(f),
-                    Some(conditions) => detached(self.home(), slot, conditions, f),
+                    Some(conditions) => detached(self.home(), accepted.slot, conditions, f),
                 };
-                self.push(slot, job);
+                self.queue(accepted, options, job);
                 Ok(())
             }
             Err(Refusal::Rejected(reason)) => Err(SubmitError::new(reason, f)),
@@ -119,31 +159,56 @@ impl Core {
         }
     }
 
-    /// Gets a job into the pool's counts, in the slot that is returned.
     #[inline]
-    fn enter(&self, wait: Wait, options: Option<&Options>) -> Result<usize, Refusal> {
-        if options.is_none() && self.room.is_none() {
-            return self.admit().map_err(Refusal::Rejected);
+    fn queue(&self, accepted: Accepted, options: &Options<'_>, job: Job) {
+        match &self.gate {
+            None => self.push(accepted.slot, job),
+            Some(gate) => self.push_gated(gate, options.request, accepted.reserved, job),
         }
-        self.enter_checked(wait, options.unwrap_or(&Options::default()))
+    }
+
+    /// Gets a job into the pool's counts.
+    #[inline]
+    fn enter(&self, wait: Wait, options: &Options<'_>) -> Result<Accepted, Refusal> {
+        let has_room = match &self.gate {
+            None => self.room.is_none(),
+            Some(gate) => !gate.has_limits(),
+        };
+        if has_room && !options.has_conditions() {
+            return self.accept(None);
+        }
+        self.enter_checked(wait, options, has_room)
+    }
+
+    #[inline]
+    fn accept(&self, reserved: Option<Id>) -> Result<Accepted, Refusal> {
+        match self.admit() {
+            Ok(slot) => Ok(Accepted { slot, reserved }),
+            Err(reason) => Err(Refusal::Rejected(reason)),
+        }
     }
 
     /// In this order: is the pool open, can the job still begin, is there room.
-    fn enter_checked(&self, wait: Wait, options: &Options) -> Result<usize, Refusal> {
+    fn enter_checked(
+        &self,
+        wait: Wait,
+        options: &Options<'_>,
+        has_room: bool,
+    ) -> Result<Accepted, Refusal> {
         if let Some(reason) = self.refusal() {
             return Err(Refusal::Rejected(reason));
         }
         if let Some(fate) = options.fate() {
             return Err(self.refuse(fate));
         }
-        let Some(room) = &self.room else {
-            return self.admit().map_err(Refusal::Rejected);
-        };
-        match self.enter_room(room, wait, options) {
-            Entry::Granted => self.admit().map_err(|reason| {
-                room.leave();
-                Refusal::Rejected(reason)
-            }),
+        if has_room {
+            return self.accept(None);
+        }
+        let (entry, reserved) = self.enter_room(wait, options);
+        match entry {
+            Entry::Granted => self
+                .accept(reserved)
+                .inspect_err(|_| self.leave_room(reserved)),
             Entry::Closed => {
                 let reason = self.refusal().unwrap_or(Rejected::ShutDown);
                 Err(Refusal::Rejected(reason))
@@ -163,29 +228,61 @@ impl Core {
         }
     }
 
-    fn enter_room(&self, room: &Room, wait: Wait, options: &Options) -> Entry {
-        let deadline = match wait {
+    /// Gives back what [`Core::enter_room`] granted.
+    fn leave_room(&self, reserved: Option<Id>) {
+        if let Some(room) = &self.room {
+            room.leave();
+        }
+        if let (Some(gate), Some(id)) = (&self.gate, reserved) {
+            gate.give_back(id);
+        }
+    }
+
+    fn enter_room(&self, wait: Wait, options: &Options<'_>) -> (Entry, Option<Id>) {
+        match wait {
             // A thread of the pool would wait for itself.
-            _ if self.is_here() => return room.try_enter(),
-            Wait::No => return room.try_enter(),
-            Wait::Until(deadline) => deadline,
-        };
-        let deadline = [deadline, options.deadline].into_iter().flatten().min();
+            Wait::Until(deadline) if !self.is_here() => {
+                let deadline = [deadline, options.deadline].into_iter().flatten().min();
+                self.wait_for_room(options, deadline)
+            }
+            _ => self.try_room(options),
+        }
+    }
+
+    fn try_room(&self, options: &Options<'_>) -> (Entry, Option<Id>) {
+        match (&self.gate, &self.room) {
+            (Some(gate), _) => gate.try_enter(options.request.who),
+            (None, Some(room)) => (room.try_enter(), None),
+            (None, None) => (Entry::Granted, None),
+        }
+    }
+
+    /// Waits for room; the job's token and deadline end the wait as well.
+    fn wait_for_room(
+        &self,
+        options: &Options<'_>,
+        deadline: Option<Instant>,
+    ) -> (Entry, Option<Id>) {
         let seat = Seat::new();
-        let subscription = options.token.as_ref().map(|token| {
+        let subscription = options.token.map(|token| {
             let (subscription, seat) = (token.subscription(), Arc::clone(&seat));
             subscription.start(Box::new(move || seat.call_off()));
             subscription
         });
-        let entry = room.enter(&seat, deadline);
+        let entered = match (&self.gate, &self.room) {
+            (Some(gate), _) => gate.enter(options.request.who, &seat, deadline),
+            (None, Some(room)) => (room.enter(&seat, deadline), None),
+            (None, None) => (Entry::Granted, None),
+        };
         if let Some(subscription) = subscription {
             subscription.end();
         }
-        entry
+        entered
     }
 }
 
-/// Something that runs closures: a [`WorkerPool`], [`Inline`], or a reference to one.
+/// Something that runs closures: a [`WorkerPool`], a [`Tenant`](crate::Tenant), [`Inline`], or a
+/// reference to one.
 ///
 /// Write batch code over `S: Submit`, test it with [`Inline`], run it on a pool. The methods are
 /// generic, so there is no `dyn Submit`; take `&impl Submit` instead.
@@ -304,6 +401,8 @@ macro_rules! forward_submit {
     };
 }
 
+pub(super) use forward_submit;
+
 impl Submit for WorkerPool {
     // The inherent methods: they take precedence.
     forward_submit!(self => self);
@@ -396,7 +495,7 @@ impl WorkerPool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core.submit(Wait::EVER, None, f)
+        self.core.submit(Wait::EVER, &Options::PLAIN, f)
     }
 
     /// As [`submit`](WorkerPool::submit), but never waits.
@@ -409,7 +508,7 @@ impl WorkerPool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core.submit(Wait::No, None, f)
+        self.core.submit(Wait::No, &Options::PLAIN, f)
     }
 
     /// As [`submit`](WorkerPool::submit), but waits for at most `timeout`.
@@ -425,7 +524,7 @@ impl WorkerPool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.core.submit(Wait::at_most(timeout), None, f)
+        self.core.submit(Wait::at_most(timeout), &Options::PLAIN, f)
     }
 
     /// Accepts a closure whose result is of no interest. Waits like [`submit`](WorkerPool::submit).
@@ -440,7 +539,7 @@ impl WorkerPool {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.core.execute(Wait::EVER, None, f)
+        self.core.execute(Wait::EVER, &Options::PLAIN, f)
     }
 
     /// A job with options.

@@ -1,13 +1,17 @@
 //! The threads of a pool: how they start together, are replaced, and are joined.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
 use super::core::{Bench, Core};
 use super::phase::Phase;
 use super::{Hook, PanicPolicy};
+use crate::admission::{Admitted, Gate};
 use crate::error::BuildError;
-use crate::job::Job;
+use crate::fair::Id;
+use crate::job::{Job, Stage, Turn};
+use crate::ledger::Fate;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
 use crate::unwind;
@@ -171,6 +175,9 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
             core,
             slot,
             bench: &bench,
+            admitted: Cell::default(),
+            overdue: Cell::default(),
+            tenant: Cell::default(),
         };
         call_hook(&core.settings.on_thread_start, slot);
         worker::run(&server);
@@ -207,6 +214,12 @@ struct Server<'a> {
     core: &'a Core,
     slot: usize,
     bench: &'a Bench,
+    /// With a limit: the job that was admitted when the last one ended, or on a token.
+    admitted: Cell<Option<Admitted>>,
+    /// With a limit: jobs whose deadline was found to have passed, to be withdrawn.
+    overdue: Cell<Vec<Job>>,
+    /// With a limit: the tenant of the job that runs.
+    tenant: Cell<Option<Id>>,
 }
 
 impl Server<'_> {
@@ -214,14 +227,81 @@ impl Server<'_> {
         &self.core.slots[self.slot]
     }
 
-    /// Takes jobs over from another slot, beginning with the next one.
-    fn take_over(&self) -> Option<Job> {
+    /// The other slots, beginning with the next one.
+    fn others(&self) -> impl Iterator<Item = &Slot> {
         let slots = &self.core.slots;
-        let others = (1..slots.len()).map(|step| &slots[(self.slot + step) % slots.len()]);
-        others.into_iter().find_map(|victim| {
-            self.own()
-                .take_from(victim, &self.bench.deque, &self.core.sweeps)
-        })
+        (1..slots.len()).map(|step| &slots[(self.slot + step) % slots.len()])
+    }
+
+    /// Takes jobs over from another slot.
+    fn take_over(&self) -> Option<Job> {
+        let (own, bench, sweeps) = (self.own(), self.bench, &self.core.sweeps);
+        self.others()
+            .find_map(|victim| own.take_from(victim, &bench.deque, sweeps))
+    }
+
+    fn replaces_threads(&self) -> bool {
+        self.core.settings.on_panic != PanicPolicy::Keep
+    }
+}
+
+/// What is different with a limit.
+impl Server<'_> {
+    /// The job that was admitted when the last one ended, or the first one for a token that waits
+    /// here or at another slot.
+    fn next_admitted(&self, gate: &Gate) -> Option<Job> {
+        let admitted = self.admitted.take().or_else(|| self.take_up_token(gate))?;
+        self.tenant.set(Some(admitted.tenant));
+        Some(admitted.job)
+    }
+
+    fn take_up_token(&self, gate: &Gate) -> Option<Admitted> {
+        let own = self.own();
+        let found = own.take_token(own) || self.others().any(|slot| own.take_token(slot));
+        if !found {
+            return None;
+        }
+        let (admitted, overdue) = gate.first();
+        if admitted.is_none() {
+            own.load().untake();
+        }
+        self.core.withdraw_from_lanes(overdue, Fate::Expired);
+        admitted
+    }
+
+    fn run_admitted(&self, job: Job) -> bool {
+        let panicked = job.run_claimed(&Stage {
+            turn: Some(self),
+            ..self.core.stage(self.slot)
+        });
+        let overdue = self.overdue.take();
+        self.core.withdraw_from_lanes(overdue, Fate::Expired);
+        panicked
+    }
+
+    /// A thread that is to be replaced leaves its token at the slot.
+    fn leave_token(&self, gate: &Gate, tenant: Id) {
+        gate.end(tenant);
+        self.own().add_token();
+        self.core.sleep.job_pushed(self.slot);
+    }
+}
+
+impl Turn for Server<'_> {
+    /// The slot's count goes from this job to the next one without a gap in between.
+    fn ended(&self, panicked: bool) {
+        let (Some(gate), Some(tenant)) = (&self.core.gate, self.tenant.take()) else {
+            return;
+        };
+        if panicked && self.replaces_threads() {
+            return self.leave_token(gate, tenant);
+        }
+        let (admitted, overdue) = gate.next(tenant);
+        if admitted.is_some() {
+            self.own().load().take();
+        }
+        self.admitted.set(admitted);
+        self.overdue.set(overdue);
     }
 }
 
@@ -238,6 +318,9 @@ impl Delegate for Server<'_> {
 
     #[inline]
     fn next(&self) -> Option<Job> {
+        if let Some(gate) = &self.core.gate {
+            return self.next_admitted(gate);
+        }
         self.own()
             .next(&self.bench.deque, &self.core.sweeps)
             .or_else(|| self.take_over())
@@ -245,8 +328,11 @@ impl Delegate for Server<'_> {
 
     #[inline]
     fn run(&self, job: Job) -> bool {
-        let panicked = job.run(&self.core.stage(self.slot));
-        !panicked || self.core.settings.on_panic == PanicPolicy::Keep
+        let panicked = match self.core.gate {
+            None => job.run(&self.core.stage(self.slot)),
+            Some(_) => self.run_admitted(job),
+        };
+        !(panicked && self.replaces_threads())
     }
 
     fn out_of_work(&self) {

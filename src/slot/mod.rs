@@ -39,6 +39,8 @@ pub(crate) struct Slot {
     moved: Stealer<Job>,
     moving: CachePadded<AtomicBool>,
     load: Load,
+    /// With a limit: tokens that wait here for a thread. Each stands for a job that may enter.
+    tokens: AtomicUsize,
 }
 
 /// Whether somebody sweeps the queues right now; shared by all slots of a pool.
@@ -55,6 +57,7 @@ impl Slot {
             moved: deque.stealer(),
             moving: CachePadded::default(),
             load: Load::default(),
+            tokens: AtomicUsize::new(0),
         }
     }
 
@@ -72,7 +75,39 @@ impl Slot {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.moved.is_empty()
+        self.queue.is_empty() && self.moved.is_empty() && !self.has_tokens()
+    }
+
+    /// A token has come to this slot.
+    pub(crate) fn add_token(&self) {
+        self.tokens.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn has_tokens(&self) -> bool {
+        self.tokens.load(Ordering::SeqCst) > 0
+    }
+
+    /// This slot's thread takes up a token that waits at `holder`; it counts as pending here before
+    /// it stops doing so there.
+    pub(crate) fn take_token(&self, holder: &Slot) -> bool {
+        if !holder.has_tokens() {
+            return false;
+        }
+        self.load.take();
+        let taken = holder
+            .tokens
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+            .is_ok();
+        if !taken {
+            self.load.untake();
+        }
+        taken
+    }
+
+    /// Jobs queued or running here, and tokens that wait here.
+    pub(crate) fn pending(&self) -> usize {
+        let tokens = self.tokens.load(Ordering::Acquire);
+        self.load.pending() as usize + tokens
     }
 
     /// The slot's own next job.
@@ -156,6 +191,7 @@ impl Slot {
         let stage = Stage {
             load: &self.load,
             room,
+            turn: None,
         };
         let next = || retry(|| self.queue.steal()).or_else(|| retry(|| self.moved.steal()));
         std::iter::from_fn(next)
@@ -167,7 +203,7 @@ impl Slot {
 impl SlotLoad for Slot {
     #[inline]
     fn pending_count(&self) -> usize {
-        self.load.pending_count()
+        self.pending()
     }
 }
 

@@ -1,0 +1,139 @@
+//! Submitters that wait for room: first come, first served, and no tenant holds up another.
+//!
+//! Room is limited twice, for the pool and for each tenant. A submitter whose own tenant is full
+//! cannot use room in the pool, so it must not stand in the way of those who can. Each tenant's
+//! waiters form a queue; only the first of a tenant that has room of its own is *ready*, and room in
+//! the pool goes to the ready one that came first. Nobody waits for what there is: whoever makes
+//! room hands it out in the same step. O(log waiters) a step.
+
+use std::collections::BTreeMap;
+
+use super::tenants::Tenants;
+use crate::fair::Id;
+use crate::ledger::{Entry, Seat};
+use crate::sync::Arc;
+
+/// Room for queued jobs, and who waits for it.
+#[derive(Default)]
+pub(super) struct Waiting {
+    limit: Option<usize>,
+    /// Jobs in lanes, and room reserved for jobs that are about to be.
+    used: usize,
+    next_number: u64,
+    ready: BTreeMap<u64, Id>,
+    is_closed: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(limit: Option<usize>) -> Waiting {
+        Waiting {
+            limit,
+            ..Waiting::default()
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.limit.is_none_or(|limit| self.used < limit)
+    }
+
+    /// Reserves room for a job of `tenant` if there is any.
+    pub(super) fn try_enter(&mut self, tenants: &mut Tenants, tenant: Id) -> Entry {
+        if self.is_closed {
+            return Entry::Closed;
+        }
+        if !self.has_room() || !tenants[tenant].has_room() {
+            return Entry::Full;
+        }
+        tenants[tenant].reserved += 1;
+        self.used += 1;
+        Entry::Granted
+    }
+
+    /// The reserved room is used: the job is in its lane now.
+    pub(super) fn use_reserved(&mut self, tenants: &mut Tenants, tenant: Id) {
+        tenants[tenant].reserved -= 1;
+        tenants[tenant].queued += 1;
+    }
+
+    /// A job goes into its lane without having asked for room: there is no limit to ask.
+    pub(super) fn enter_unasked(&mut self, tenants: &mut Tenants, tenant: Id) {
+        tenants[tenant].queued += 1;
+        self.used += 1;
+    }
+
+    /// Takes a reservation back.
+    pub(super) fn give_back(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
+        tenants[tenant].reserved -= 1;
+        self.used -= 1;
+        self.serve(tenants, tenant)
+    }
+
+    /// A job has left its lane. Returns who got its room, to be woken.
+    pub(super) fn leave(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
+        tenants[tenant].queued -= 1;
+        self.used -= 1;
+        self.serve(tenants, tenant)
+    }
+
+    /// Queues a submitter that found no room; returns its number.
+    pub(super) fn sit_down(&mut self, tenants: &mut Tenants, tenant: Id, seat: &Arc<Seat>) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        tenants[tenant].waiting.insert(number, Arc::clone(seat));
+        self.update_ready(tenants, tenant);
+        number
+    }
+
+    /// A submitter has given up waiting.
+    pub(super) fn stand_up(&mut self, tenants: &mut Tenants, tenant: Id, number: u64) {
+        tenants[tenant].waiting.remove(&number);
+        self.update_ready(tenants, tenant);
+    }
+
+    /// Hands out what room there is, after something has changed for `tenant`.
+    pub(super) fn serve(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
+        let mut granted = Vec::new();
+        if self.ready.is_empty() && tenants[tenant].waiting.is_empty() {
+            return granted;
+        }
+        self.update_ready(tenants, tenant);
+        while self.has_room() && !self.is_closed {
+            let Some((number, next)) = self.ready.pop_first() else {
+                break;
+            };
+            let account = &mut tenants[next];
+            account.ready = None;
+            if let Some(seat) = account.waiting.remove(&number) {
+                if seat.claim(Entry::Granted) {
+                    account.reserved += 1;
+                    self.used += 1;
+                    granted.push(seat);
+                }
+            }
+            self.update_ready(tenants, next);
+        }
+        granted
+    }
+
+    /// Lists the tenant's first waiter as ready if it is, and nobody of it otherwise.
+    fn update_ready(&mut self, tenants: &mut Tenants, tenant: Id) {
+        let account = &mut tenants[tenant];
+        let first = account.waiting.first_key_value().map(|(number, _)| *number);
+        let ready = first.filter(|_| account.has_room());
+        if account.ready == ready {
+            return;
+        }
+        if let Some(before) = std::mem::replace(&mut account.ready, ready) {
+            self.ready.remove(&before);
+        }
+        if let Some(number) = ready {
+            self.ready.insert(number, tenant);
+        }
+    }
+
+    /// Nobody enters any more. The seats of those who wait are told by the caller.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        self.ready.clear();
+    }
+}

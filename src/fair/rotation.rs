@@ -1,0 +1,241 @@
+//! The rotation: which lane is served next, and what a service costs it.
+//!
+//! The rule, and why it is this one, stands in the `README.md` beside this file; its step names are
+//! the names of the functions here.
+
+use super::agenda::Agenda;
+use super::arena::{Arena, Id};
+use super::hash::hash_weight;
+use super::lane::{Lanes, Place};
+use super::run::Run;
+use super::table::Table;
+use super::tag::{Clock, Tag};
+
+/// The state between all lanes; each lane's own part is its [`Turn`](super::lane::Turn).
+pub(super) struct Rotation {
+    clock: Clock,
+    agenda: Agenda,
+    runs: Arena<Run>,
+    /// The run of each weight in use, solos aside.
+    weights: Table,
+    seq: u64,
+}
+
+/// The lane to be served, and the time at which it is.
+#[derive(Clone, Copy)]
+pub(super) struct Pick {
+    pub(super) lane: Id,
+    now: u128,
+}
+
+impl Rotation {
+    pub(super) fn new() -> Rotation {
+        Rotation {
+            clock: Clock::new(),
+            agenda: Agenda::new(),
+            runs: Arena::new(),
+            weights: Table::new(),
+            seq: 0,
+        }
+    }
+
+    /// Sets the clock back, for when there is no lane at all, held ones included: a held lane in
+    /// debt would have to wait until the clock has come all the way again.
+    pub(super) fn reset(&mut self) {
+        self.clock = Clock::new();
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// A lane opens: it starts at the time of the clock.
+    ///
+    /// First the sum of the weights, which may round the clock up, then the lane's own tag:
+    /// otherwise a newcomer could start before someone who became eligible by the rounding.
+    pub(super) fn join<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        self.clock.enrol(lanes[lane].turn.weight);
+        self.start_now(lanes, lane);
+        self.enter(lanes, lane);
+    }
+
+    fn start_now<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        let turn = &mut lanes[lane].turn;
+        turn.set_start(Tag::whole(self.clock.now()));
+        turn.seq = self.next_seq();
+    }
+
+    /// The lane to be served next, if any is live. Nothing changes yet: whoever pops has the name
+    /// of the tenant to clone first, which may fail.
+    pub(super) fn pick(&self) -> Option<Pick> {
+        let now = self.clock.now();
+        if let Some(lane) = self.agenda.first_ready(now) {
+            return Some(Pick { lane, now });
+        }
+        // Nobody's time has come, so it comes now for the earliest: no turn is ever left unused.
+        let now = self.agenda.earliest()?;
+        let lane = self.agenda.first_ready(now)?;
+        Some(Pick { lane, now })
+    }
+
+    /// Charges the lane picked for one job, with more to come.
+    pub(super) fn charge<K>(&mut self, lanes: &mut Lanes<K>, pick: Pick) {
+        let Pick { lane, now } = pick;
+        self.clock.raise_to(now);
+        self.clock.advance();
+        let seq = self.next_seq();
+        let run = &mut self.runs[lanes[lane].turn.run];
+        run.unlink(lanes, lane);
+        let turn = &mut lanes[lane].turn;
+        let due = turn.start().plus(run.step, run.weight);
+        turn.set_start(due.max(Tag::whole(now)));
+        turn.seq = seq;
+        self.come_back(lanes, lane);
+    }
+
+    /// Charges the lane picked for its last job, and takes it out: the clock counts its weight a
+    /// last time.
+    pub(super) fn charge_last<K>(&mut self, lanes: &mut Lanes<K>, pick: Pick) {
+        self.clock.raise_to(pick.now);
+        self.clock.advance();
+        self.leave(lanes, pick.lane);
+    }
+
+    /// Takes a lane out, at no charge; what it owed is forgotten.
+    pub(super) fn leave<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        if lanes[lane].turn.place != Place::Held {
+            self.clock.dismiss(lanes[lane].turn.weight);
+            self.detach(lanes, lane);
+        }
+    }
+
+    /// Takes a lane out of the turn until [`release`](Rotation::release); it keeps its tag.
+    pub(super) fn hold<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        self.leave(lanes, lane);
+        lanes[lane].turn.place = Place::Held;
+    }
+
+    /// Lets a held lane back in: as a newcomer, unless it still owes for what it had.
+    pub(super) fn release<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        if lanes[lane].turn.place != Place::Held {
+            return;
+        }
+        self.clock.enrol(lanes[lane].turn.weight);
+        if lanes[lane].turn.start().ceil() <= self.clock.now() {
+            self.start_now(lanes, lane);
+        }
+        self.enter(lanes, lane);
+    }
+
+    /// Changes a lane's weight, for what is queued already too.
+    pub(super) fn reweigh<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, weight: u32) {
+        let old = lanes[lane].turn.weight;
+        let live = lanes[lane].turn.place != Place::Held;
+        if weight == old {
+            return;
+        }
+        if live {
+            self.clock.dismiss(old);
+            self.clock.enrol(weight);
+            self.detach(lanes, lane);
+        }
+        let turn = &mut lanes[lane].turn;
+        turn.set_start(turn.start().reweighed(self.clock.now(), old, weight));
+        turn.weight = weight;
+        if live {
+            self.enter(lanes, lane);
+        }
+    }
+
+    /// Puts a lane that is in no list into the run of its weight, or a run of its own.
+    ///
+    /// Only a tag that is not ahead of the clock goes among the fresh. One ahead would make the
+    /// next newcomers, who start at the clock, solos each.
+    fn enter<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        let turn = &lanes[lane].turn;
+        if turn.start().ceil() > self.clock.now() {
+            return self.go_solo(lanes, lane);
+        }
+        let run = self.run_of(turn.weight);
+        if self.runs[run].takes(lanes, Place::Fresh, turn) {
+            self.append(lanes, run, Place::Fresh, lane);
+        } else {
+            self.go_solo(lanes, lane);
+        }
+    }
+
+    /// Puts back a lane just served, which is linked nowhere although it names its old run.
+    ///
+    /// It goes behind those served before it. After a change of weights they may be ahead of it;
+    /// then it is late itself, and goes among the fresh.
+    fn come_back<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        let turn = &lanes[lane].turn;
+        let from = turn.run;
+        let run = if self.runs[from].solo {
+            self.run_of(turn.weight)
+        } else {
+            from
+        };
+        if self.runs[run].takes(lanes, Place::Served, turn) {
+            self.append(lanes, run, Place::Served, lane);
+        } else {
+            self.enter(lanes, lane);
+        }
+        if from != lanes[lane].turn.run {
+            self.repost(lanes, from);
+        }
+    }
+
+    fn go_solo<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        let run = self.runs.insert(Run::new(lanes[lane].turn.weight, true));
+        self.append(lanes, run, Place::Fresh, lane);
+    }
+
+    fn append<K>(&mut self, lanes: &mut Lanes<K>, run: Id, place: Place, lane: Id) {
+        lanes[lane].turn.run = run;
+        self.runs[run].push_back(lanes, place, lane);
+        self.repost(lanes, run);
+    }
+
+    fn detach<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+        let run = lanes[lane].turn.run;
+        self.runs[run].unlink(lanes, lane);
+        self.repost(lanes, run);
+    }
+
+    /// The run of all lanes of `weight`, an empty one if need be: the caller fills it.
+    fn run_of(&mut self, weight: u32) -> Id {
+        let hash = hash_weight(weight);
+        let runs = &self.runs;
+        if let Some(run) = self.weights.find(hash, |run| runs[run].weight == weight) {
+            return run;
+        }
+        let run = self.runs.insert(Run::new(weight, false));
+        self.weights.insert(hash, run);
+        run
+    }
+
+    /// Brings the agenda up to date with the first lane of `run`, and drops the run if it is empty.
+    fn repost<K>(&mut self, lanes: &Lanes<K>, run: Id) {
+        let item = self.runs[run].item(lanes);
+        let Some(item) = item else {
+            return self.drop_run(run);
+        };
+        match self.runs[run].posted.replace(item.key) {
+            None => self.agenda.post(item),
+            Some(old) if old != item.key => self.agenda.repost(&old, item),
+            Some(_) => {}
+        }
+    }
+
+    fn drop_run(&mut self, id: Id) {
+        let run = self.runs.remove(id);
+        if let Some(key) = run.posted {
+            self.agenda.withdraw(&key);
+        }
+        if !run.solo {
+            self.weights.remove(hash_weight(run.weight), id);
+        }
+    }
+}
