@@ -1,5 +1,4 @@
-//! A thread pool for CPU-bound closures that several parties share.
-
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admission;

@@ -339,7 +339,7 @@ mod tests {
                     a.fetch_add(1, Ordering::Relaxed);
                 }),
                 Job::new(move || {
-                    assert!((&raw const aligned).addr().is_multiple_of(64) && aligned.0 == [7; 64]);
+                    assert!((&raw const aligned).addr() % 64 == 0 && aligned.0 == [7; 64]);
                     b.fetch_add(1, Ordering::Relaxed);
                 }),
                 Job::new(move || {

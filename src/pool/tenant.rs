@@ -38,10 +38,9 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 /// let pool = WorkerPool::builder().workers(2).fair().build()?;
 /// let paying = pool.tenant("paying").with_weight(Weight::new(3));
 /// let trial = pool.tenant("trial").with_max_running(1);
-/// let jobs = [paying.submit(|| "first"), trial.submit(|| "second")];
-/// for job in jobs {
-///     println!("{}", job?.join()?);
-/// }
+/// let job = paying.submit(|| 6 * 7)?;
+/// trial.execute(|| println!("in its own lane"))?;
+/// assert_eq!(job.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[derive(Clone)]
