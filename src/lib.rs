@@ -22,7 +22,7 @@ pub use error::{BuildError, JobError, PanicPayload, Rejected, ShutdownTimeout, S
 pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use pool::{
-    Inline, IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, SlotStats, Submit,
-    Tenant, TenantStats, WorkerPool,
+    Inline, IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope,
+    ScopedJobHandle, SlotStats, Submit, Tenant, TenantStats, WorkerPool,
 };
 pub use strategy::{ParseStrategyError, Pick, SchedulerSlot, SlotLoad, Strategy, pick_slot};

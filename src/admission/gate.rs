@@ -57,6 +57,7 @@ struct Inner {
     waiting: Waiting,
     /// Tokens that are with the gate. While there are any, no lane has anything that may run.
     tokens: usize,
+    all_tokens: usize,
 }
 
 /// What must be done once the lock is released: none of it may happen under it.
@@ -91,6 +92,7 @@ impl Gate {
                 tenants: Tenants::new(),
                 waiting: Waiting::new(queue_limit),
                 tokens,
+                all_tokens: tokens,
             })),
             load: Load::default(),
             has_limits: AtomicBool::new(queue_limit.is_some()),
@@ -260,6 +262,17 @@ impl Gate {
                 seat.wake();
             }
         }
+    }
+
+    /// Whether all tokens are with the gate.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let inner = self.lock();
+        inner.tokens == inner.all_tokens
+    }
+
+    /// Tokens come back that no thread has taken up.
+    pub(crate) fn return_tokens(&self, tokens: usize) {
+        self.lock().tokens += tokens;
     }
 
     /// Opens the account called `name` and keeps it until [`Gate::close_account`].

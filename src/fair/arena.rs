@@ -57,7 +57,7 @@ struct Page<T> {
     slots: Vec<Option<T>>,
     /// One bit for each occupied slot.
     used: u64,
-    /// Neighbours among the pages with room, or among the blank ones.
+    /// Neighbours among the pages with room.
     prev: Option<Id>,
     next: Option<Id>,
 }
@@ -68,8 +68,9 @@ pub(crate) struct Arena<T> {
     pages: Vec<Page<T>>,
     /// First of the pages with memory and a free slot.
     open: Option<Id>,
-    /// First of the blank pages.
-    blank: Option<Id>,
+    /// The blank pages, and such as were cut off the table since: those are passed over when their
+    /// turn comes. None is here twice, as the table grows again only once this list is empty.
+    blank: Vec<Id>,
     /// Memory of the page that emptied last: without it a queue that swings between no job and one
     /// would allocate at each swing.
     spare: Vec<Option<T>>,
@@ -90,7 +91,7 @@ impl<T> Arena<T> {
         Arena {
             pages: Vec::new(),
             open: None,
-            blank: None,
+            blank: Vec::new(),
             spare: Vec::new(),
             len: 0,
             limit,
@@ -178,13 +179,7 @@ impl<T> Arena<T> {
         if let Some(open) = self.open {
             return open;
         }
-        let number = match self.blank {
-            Some(blank) => {
-                self.unlink_blank(blank);
-                blank
-            }
-            None => self.new_entry(),
-        };
+        let number = self.blank_page();
         let mut slots = mem::take(&mut self.spare);
         slots.reserve_exact(Self::SLOTS);
         self.pages[number.index()].slots = slots;
@@ -192,7 +187,13 @@ impl<T> Arena<T> {
         number
     }
 
-    fn new_entry(&mut self) -> Id {
+    /// A blank page: an old one, or a new entry at the end of the table.
+    fn blank_page(&mut self) -> Id {
+        while let Some(number) = self.blank.pop() {
+            if number.index() < self.pages.len() {
+                return number;
+            }
+        }
         self.pages.push(Page {
             slots: Vec::new(),
             used: 0,
@@ -210,40 +211,27 @@ impl<T> Arena<T> {
         if self.spare.capacity() == 0 {
             self.spare = slots;
         }
-        self.link_blank(number);
+        self.blank.push(number);
         self.trim();
     }
 
-    /// Cuts blank pages off the end of the table.
+    /// Cuts blank pages off the end of the table. This is the one thing that is not O(1), and next
+    /// to it: a nanosecond for each 64 slots that were ever in use at once.
     fn trim(&mut self) {
-        while self.pages.last().is_some_and(|page| page.used == 0) {
-            self.unlink_blank(Id::new(self.pages.len() - 1));
-            self.pages.pop();
+        let kept = self.pages.iter().rposition(|page| page.used != 0);
+        self.pages.truncate(kept.map_or(0, |last| last + 1));
+        let most = self.pages.len();
+        if self.blank.len() > most {
+            self.blank.retain(|number| number.index() < most);
         }
-        if self.pages.capacity() > MIN_TABLE && self.pages.len() <= self.pages.capacity() / 4 {
-            self.pages.shrink_to((self.pages.len() * 2).max(MIN_TABLE));
+        if self.pages.capacity() > MIN_TABLE && most <= self.pages.capacity() / 4 {
+            self.pages.shrink_to((most * 2).max(MIN_TABLE));
+            self.blank.shrink_to((most * 2).max(MIN_TABLE));
         }
     }
 
     fn link_open(&mut self, number: Id) {
-        self.link_before(number, self.open);
-        self.open = Some(number);
-    }
-
-    fn link_blank(&mut self, number: Id) {
-        self.link_before(number, self.blank);
-        self.blank = Some(number);
-    }
-
-    fn unlink_open(&mut self, number: Id) {
-        self.open = self.unlink(number, self.open);
-    }
-
-    fn unlink_blank(&mut self, number: Id) {
-        self.blank = self.unlink(number, self.blank);
-    }
-
-    fn link_before(&mut self, number: Id, head: Option<Id>) {
+        let head = self.open.replace(number);
         let page = &mut self.pages[number.index()];
         (page.prev, page.next) = (None, head);
         if let Some(head) = head {
@@ -251,19 +239,15 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Cuts a page out of the list that begins with `head`, and returns the list's new head.
-    fn unlink(&mut self, number: Id, head: Option<Id>) -> Option<Id> {
+    fn unlink_open(&mut self, number: Id) {
         let page = &mut self.pages[number.index()];
         let (prev, next) = (page.prev.take(), page.next.take());
         if let Some(next) = next {
             self.pages[next.index()].prev = prev;
         }
         match prev {
-            Some(prev) => {
-                self.pages[prev.index()].next = next;
-                head
-            }
-            None => next,
+            Some(prev) => self.pages[prev.index()].next = next,
+            None => self.open = next,
         }
     }
 }
@@ -319,11 +303,15 @@ mod tests {
             next = arena.first_from(next.expect("one more").index() + 1);
         }
         assert_eq!(next, None);
-        ids.drain(..).for_each(|id| drop(arena.remove(id)));
-        assert!(arena.pages.is_empty() && arena.open.is_none() && arena.blank.is_none());
+        for id in ids {
+            arena.remove(id);
+        }
+        assert!(arena.pages.is_empty() && arena.open.is_none() && arena.len() == 0);
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn behaves_like_a_map(ops in prop::collection::vec((prop::bool::weighted(0.6), any::<usize>()), 0..400)) {
             same_as_a_map::<1>(&ops);
@@ -337,7 +325,9 @@ mod tests {
         let mut arena = Arena::new();
         let ids: Vec<_> = (0..100_000).map(|n| arena.insert(n)).collect();
         assert!(arena.pages.len() >= 100_000 / 64);
-        ids[1..].iter().for_each(|&id| drop(arena.remove(id)));
+        for &id in &ids[1..] {
+            arena.remove(id);
+        }
         assert_eq!((arena.pages.len(), arena[ids[0]]), (1, 0));
         assert!(arena.pages.capacity() <= MIN_TABLE);
     }
@@ -346,6 +336,8 @@ mod tests {
     #[should_panic(expected = "is full")]
     fn a_full_arena_says_so() {
         let mut arena = Arena::with_limit(3);
-        (0..4).for_each(|n| drop(arena.insert(n)));
+        for n in 0..4 {
+            arena.insert(n);
+        }
     }
 }

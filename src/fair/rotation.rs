@@ -7,7 +7,7 @@ use super::agenda::Agenda;
 use super::arena::{Arena, Id};
 use super::hash::hash_weight;
 use super::lane::{Lanes, Place};
-use super::run::Run;
+use super::run::{Run, sort_key};
 use super::table::Table;
 use super::tag::{Clock, Tag};
 
@@ -85,13 +85,14 @@ impl Rotation {
         self.clock.raise_to(now);
         self.clock.advance();
         let seq = self.next_seq();
-        let run = &mut self.runs[lanes[lane].turn.run];
-        run.unlink(lanes, lane);
         let turn = &mut lanes[lane].turn;
+        let run = &mut self.runs[turn.run];
         let due = turn.start().plus(run.step, run.weight);
         turn.set_start(due.max(Tag::whole(now)));
         turn.seq = seq;
-        self.come_back(lanes, lane);
+        let key = sort_key(turn);
+        run.unlink(lanes, lane);
+        self.come_back(lanes, lane, key);
     }
 
     /// Charges the lane picked for its last job, and takes it out: the clock counts its weight a
@@ -154,48 +155,53 @@ impl Rotation {
     /// next newcomers, who start at the clock, solos each.
     fn enter<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
         let turn = &lanes[lane].turn;
-        if turn.start().ceil() > self.clock.now() {
-            return self.go_solo(lanes, lane);
+        if turn.start().ceil() <= self.clock.now() {
+            let (key, run) = (sort_key(turn), self.run_of(turn.weight));
+            if self.try_append(lanes, run, Place::Fresh, lane, key) {
+                return;
+            }
         }
-        let run = self.run_of(turn.weight);
-        if self.runs[run].takes(lanes, Place::Fresh, turn) {
-            self.append(lanes, run, Place::Fresh, lane);
-        } else {
-            self.go_solo(lanes, lane);
-        }
+        let turn = &lanes[lane].turn;
+        let (key, solo) = (sort_key(turn), Run::new(turn.weight, true));
+        let run = self.runs.insert(solo);
+        self.try_append(lanes, run, Place::Fresh, lane, key);
     }
 
     /// Puts back a lane just served, which is linked nowhere although it names its old run.
     ///
     /// It goes behind those served before it. After a change of weights they may be ahead of it;
     /// then it is late itself, and goes among the fresh.
-    fn come_back<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
+    fn come_back<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, key: (Tag, u64)) {
         let turn = &lanes[lane].turn;
         let from = turn.run;
-        let run = if self.runs[from].solo {
-            self.run_of(turn.weight)
-        } else {
-            from
-        };
-        if self.runs[run].takes(lanes, Place::Served, turn) {
-            self.append(lanes, run, Place::Served, lane);
-        } else {
+        if !self.runs[from].solo {
+            if !self.try_append(lanes, from, Place::Served, lane, key) {
+                self.enter(lanes, lane);
+            }
+            return;
+        }
+        let run = self.run_of(turn.weight);
+        if !self.try_append(lanes, run, Place::Served, lane, key) {
             self.enter(lanes, lane);
         }
-        if from != lanes[lane].turn.run {
-            self.repost(lanes, from);
+        self.repost(lanes, from);
+    }
+
+    /// Appends a lane to a list, if it sorts there; an empty list takes any.
+    fn try_append<K>(
+        &mut self,
+        lanes: &mut Lanes<K>,
+        run: Id,
+        place: Place,
+        lane: Id,
+        key: (Tag, u64),
+    ) -> bool {
+        let taken = self.runs[run].try_push_back(lanes, place, lane, key);
+        if taken {
+            lanes[lane].turn.run = run;
+            self.repost(lanes, run);
         }
-    }
-
-    fn go_solo<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
-        let run = self.runs.insert(Run::new(lanes[lane].turn.weight, true));
-        self.append(lanes, run, Place::Fresh, lane);
-    }
-
-    fn append<K>(&mut self, lanes: &mut Lanes<K>, run: Id, place: Place, lane: Id) {
-        lanes[lane].turn.run = run;
-        self.runs[run].push_back(lanes, place, lane);
-        self.repost(lanes, run);
+        taken
     }
 
     fn detach<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
@@ -218,13 +224,13 @@ impl Rotation {
 
     /// Brings the agenda up to date with the first lane of `run`, and drops the run if it is empty.
     fn repost<K>(&mut self, lanes: &Lanes<K>, run: Id) {
-        let item = self.runs[run].item(lanes);
-        let Some(item) = item else {
+        let entry = &mut self.runs[run];
+        let Some(item) = entry.item(lanes) else {
             return self.drop_run(run);
         };
-        match self.runs[run].posted.replace(item.key) {
+        match entry.posted.replace(item.key) {
             None => self.agenda.post(item),
-            Some(old) if old != item.key => self.agenda.repost(&old, item),
+            Some(old) if old.seq != item.key.seq => self.agenda.repost(&old, item),
             Some(_) => {}
         }
     }

@@ -51,24 +51,29 @@ impl Run {
         }
     }
 
-    /// Whether a lane with that turn may go to the back of a list.
-    pub(super) fn takes<K>(&mut self, lanes: &Lanes<K>, place: Place, turn: &Turn) -> bool {
-        match self.list(place).tail {
-            Some(tail) => sort_key(&lanes[tail].turn) <= sort_key(turn),
-            None => true,
-        }
-    }
-
-    /// Links a lane at the back of a list.
-    pub(super) fn push_back<K>(&mut self, lanes: &mut Lanes<K>, place: Place, lane: Id) {
+    /// Links a lane at the back of a list, if it sorts there.
+    pub(super) fn try_push_back<K>(
+        &mut self,
+        lanes: &mut Lanes<K>,
+        place: Place,
+        lane: Id,
+        key: (Tag, u64),
+    ) -> bool {
         let list = self.list(place);
-        let tail = list.tail.replace(lane);
-        match tail {
-            Some(tail) => lanes[tail].turn.next = Some(lane),
+        match list.tail {
+            Some(tail) => {
+                let tail = &mut lanes[tail].turn;
+                if sort_key(tail) > key {
+                    return false;
+                }
+                tail.next = Some(lane);
+            }
             None => list.head = Some(lane),
         }
         let turn = &mut lanes[lane].turn;
-        (turn.prev, turn.next, turn.place) = (tail, None, place);
+        (turn.prev, turn.next, turn.place) = (list.tail, None, place);
+        list.tail = Some(lane);
+        true
     }
 
     /// Takes a lane out of its list.
@@ -109,6 +114,6 @@ impl Run {
 }
 
 /// The order inside one weight. By deadline would be the same, as all are `1/w` later.
-fn sort_key(turn: &Turn) -> (Tag, u64) {
+pub(super) fn sort_key(turn: &Turn) -> (Tag, u64) {
     (turn.start(), turn.seq)
 }

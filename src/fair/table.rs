@@ -4,8 +4,10 @@
 //! and 32 bits of the key's hash: eight bytes an entry, and no second copy of the key.
 //!
 //! Growing and shrinking are spread over the operations that follow, a few slots at each, so that
-//! no push and no pop stands still while a million entries move. Since the hash is kept, moving an
-//! entry never calls the user's `Hash`.
+//! no push and no pop stands still while a million entries move. The slots come in pages, made when
+//! first written and freed when moved away from: sixteen megabytes in one piece take a millisecond
+//! and more to clear, and as long to free. Since the hash is kept, moving an entry never calls the
+//! user's `Hash`.
 //!
 //! Rejected: the standard `HashMap<K, u32>`. It keeps its own copy of each key, moves everything in
 //! one step of tens of milliseconds at a million entries, and calls `Hash` and `Drop` of the user
@@ -20,6 +22,8 @@ use std::mem;
 const SLOTS_MOVED: usize = 32;
 
 const MIN_SLOTS: usize = 8;
+/// Slots in a page: 4 KiB.
+const PAGE: usize = 512;
 /// An empty table of up to this many slots keeps them.
 const KEPT_SLOTS: usize = 64;
 
@@ -49,8 +53,8 @@ impl Table {
 
     /// Adds an entry, which must not be in the table yet.
     pub(super) fn insert(&mut self, hash: u32, id: Id) {
-        if (self.len() + 1) * 4 > self.now.slots.len() * 3 {
-            self.resize((self.now.slots.len() * 2).max(MIN_SLOTS));
+        if (self.len() + 1) * 4 > self.now.count * 3 {
+            self.resize((self.now.count * 2).max(MIN_SLOTS));
         }
         self.now.insert(pack(hash, id));
         self.move_some();
@@ -62,10 +66,10 @@ impl Table {
         let removed = self.now.remove(entry) || self.old.remove(entry);
         debug_assert!(removed, "an entry that was inserted");
         self.move_some();
-        if self.len() == 0 && self.now.slots.len() > KEPT_SLOTS {
+        if self.len() == 0 && self.now.count > KEPT_SLOTS {
             *self = Table::new();
-        } else if self.now.slots.len() > KEPT_SLOTS && self.len() * 8 < self.now.slots.len() {
-            self.resize(self.now.slots.len() / 4);
+        } else if self.now.count > KEPT_SLOTS && self.len() * 8 < self.now.count {
+            self.resize(self.now.count / 4);
         }
     }
 
@@ -82,7 +86,7 @@ impl Table {
     }
 
     fn move_some(&mut self) {
-        if self.old.slots.is_empty() {
+        if self.old.count == 0 {
             return;
         }
         for _ in 0..SLOTS_MOVED {
@@ -90,8 +94,11 @@ impl Table {
                 self.old = Slots::new(0);
                 return;
             }
-            match self.old.slots[self.moved] {
-                FREE => self.moved += 1,
+            match self.old.get(self.moved) {
+                FREE => {
+                    self.moved += 1;
+                    self.old.free_page_before(self.moved);
+                }
                 entry => {
                     // Closing the gap may bring a follower here, so the slot is looked at again.
                     self.old.remove_at(self.moved);
@@ -112,25 +119,48 @@ fn pack(hash: u32, id: Id) -> u64 {
 /// Open addressing with linear probing, the home slot being the hash's upper bits. Removal moves
 /// the followers up instead of leaving a tombstone.
 struct Slots {
-    slots: Vec<u64>,
+    /// A page without slots stands for one of free slots.
+    pages: Vec<Box<[u64]>>,
+    /// 0 or a power of two.
+    count: usize,
     len: usize,
 }
 
 impl Slots {
-    /// `count` is 0 or a power of two.
     fn new(count: usize) -> Slots {
         Slots {
-            slots: vec![FREE; count],
+            pages: (0..count.div_ceil(PAGE)).map(|_| Box::default()).collect(),
+            count,
             len: 0,
         }
     }
 
+    fn get(&self, at: usize) -> u64 {
+        let page = &self.pages[at / PAGE];
+        page.get(at % PAGE).copied().unwrap_or(FREE)
+    }
+
+    fn set(&mut self, at: usize, entry: u64) {
+        let page = &mut self.pages[at / PAGE];
+        if page.is_empty() {
+            *page = vec![FREE; self.count.min(PAGE)].into();
+        }
+        page[at % PAGE] = entry;
+    }
+
+    /// Called for each slot in turn, once it and all before it are free for good.
+    fn free_page_before(&mut self, at: usize) {
+        if at % PAGE == 0 {
+            self.pages[at / PAGE - 1] = Box::default();
+        }
+    }
+
     fn home(&self, entry: u64) -> usize {
-        ((u128::from(entry >> 32) * self.slots.len() as u128) >> 32) as usize
+        ((u128::from(entry >> 32) * self.count as u128) >> 32) as usize
     }
 
     fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.slots.len() - 1)
+        (at + 1) & (self.count - 1)
     }
 
     fn find(&self, hash: u32, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
@@ -139,7 +169,7 @@ impl Slots {
         }
         let mut at = self.home(u64::from(hash) << 32);
         loop {
-            let entry = self.slots[at];
+            let entry = self.get(at);
             // The low half of a free slot alone is no number.
             let id = Id::from_raw(entry as u32)?;
             if entry >> 32 == u64::from(hash) && is_it(id) {
@@ -151,10 +181,10 @@ impl Slots {
 
     fn insert(&mut self, entry: u64) {
         let mut at = self.home(entry);
-        while self.slots[at] != FREE {
+        while self.get(at) != FREE {
             at = self.after(at);
         }
-        self.slots[at] = entry;
+        self.set(at, entry);
         self.len += 1;
     }
 
@@ -163,8 +193,8 @@ impl Slots {
             return false;
         }
         let mut at = self.home(entry);
-        while self.slots[at] != entry {
-            if self.slots[at] == FREE {
+        while self.get(at) != entry {
+            if self.get(at) == FREE {
                 return false;
             }
             at = self.after(at);
@@ -174,19 +204,19 @@ impl Slots {
     }
 
     fn remove_at(&mut self, mut gap: usize) {
-        let mask = self.slots.len() - 1;
+        let mask = self.count - 1;
         let mut at = self.after(gap);
-        while self.slots[at] != FREE {
-            let entry = self.slots[at];
+        while self.get(at) != FREE {
+            let entry = self.get(at);
             // An entry may fill the gap unless its home lies behind it.
             let from_home = at.wrapping_sub(self.home(entry)) & mask;
             if from_home >= at.wrapping_sub(gap) & mask {
-                self.slots[gap] = entry;
+                self.set(gap, entry);
                 gap = at;
             }
             at = self.after(at);
         }
-        self.slots[gap] = FREE;
+        self.set(gap, FREE);
         self.len -= 1;
     }
 }
@@ -198,6 +228,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Few hashes, so that runs of slots wrap and merge; many entries, so that moves overlap.
         #[test]
         fn behaves_like_a_map(
@@ -232,9 +264,9 @@ mod tests {
         let mut table = Table::new();
         let hash = |n: usize| (n as u32).wrapping_mul(0x9E37_79B1);
         (0..100_000).for_each(|n| table.insert(hash(n), Id::new(n)));
-        assert!(table.now.slots.len() >= 100_000);
+        assert!(table.now.count >= 100_000);
         (1..100_000).for_each(|n| table.remove(hash(n), Id::new(n)));
-        assert!(table.now.slots.len() + table.old.slots.len() <= 2 * KEPT_SLOTS);
+        assert!(table.now.count + table.old.count <= 2 * KEPT_SLOTS);
         assert_eq!(table.find(hash(0), |_| true), Some(Id::new(0)));
     }
 }

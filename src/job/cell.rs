@@ -90,6 +90,12 @@ impl Place {
 pub(crate) struct Conditions {
     pub(crate) deadline: Option<Instant>,
     pub(crate) subscription: Option<Subscription>,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
+}
+
+/// Somebody who has to know when nothing is left of a job but what its handle owns.
+pub(crate) trait Witness: Send + Sync {
+    fn job_gone(&self);
 }
 
 /// What all cells have in common, whatever their closure.
@@ -154,8 +160,11 @@ impl NewCell {
     /// A job whose closure is `f`, counted in `slot` of `home`, with or without a handle. With
     /// `conditions` that name a token, the token gets its reference to the job before anybody else
     /// can see it.
+    ///
+    /// # Safety
+    /// The closure and the result may be used until the job is gone; see [`Witness`].
     #[inline]
-    pub(super) fn create<F, T>(
+    unsafe fn create<F, T>(
         home: Option<&Home>,
         slot: usize,
         conditions: Option<Box<Conditions>>,
@@ -163,8 +172,8 @@ impl NewCell {
         f: F,
     ) -> NewCell
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
+        F: FnOnce() -> T + Send,
+        T: Send,
     {
         if size_of::<F>() > LARGE {
             let boxed = Box::new(f);
@@ -183,8 +192,8 @@ impl NewCell {
         f: F,
     ) -> NewCell
     where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
+        F: FnOnce() -> T + Send,
+        T: Send,
     {
         let has_token = conditions
             .as_ref()
@@ -317,6 +326,11 @@ impl Header {
         self.deadline().is_some_and(|at| at <= Instant::now())
     }
 
+    #[inline]
+    fn witness(&self) -> Option<Arc<dyn Witness>> {
+        self.conditions.as_ref()?.witness.clone()
+    }
+
     /// A worker has come to this job.
     #[inline]
     pub(super) fn claim(&self) -> entry::Claim {
@@ -390,10 +404,12 @@ impl CellRef {
     /// Runs the claimed job for a worker; `true` if it panicked.
     #[inline]
     pub(super) fn run(self, stage: &Stage<'_>) -> bool {
+        let witness = self.header().witness();
         stage.begin();
         let panicked = self.call();
         stage.end(panicked);
         self.settle_as_runner();
+        testify(witness);
         stage.load.finish();
         panicked
     }
@@ -413,6 +429,7 @@ impl CellRef {
         let panicked = self.call();
         keeper.ends_in_place(slot, tenant, panicked);
         self.settle();
+        testify(self.header().witness());
         keeper.gone(slot);
         true
     }
@@ -442,6 +459,7 @@ impl CellRef {
             keeper.withdrawn(slot, self.header().place(), fate);
             self.unsubscribe();
             self.refuse(fate);
+            testify(self.header().witness());
             keeper.gone(slot);
         }
         claim
@@ -563,6 +581,14 @@ impl CellRef {
     }
 }
 
+/// Says that a job is gone. The witness was taken out of the cell before, which may be freed by now.
+#[inline]
+fn testify(witness: Option<Arc<dyn Witness>>) {
+    if let Some(witness) = witness {
+        witness.job_gone();
+    }
+}
+
 impl Drop for CellRef {
     fn drop(&mut self) {
         if self.header().state.release(self.held) {
@@ -633,17 +659,21 @@ impl<T> Drop for HandleRef<T> {
 }
 
 /// Makes both ends of a job with a handle.
-pub(super) fn pair<F, T>(
+///
+/// # Safety
+/// What the closure and the result borrow outlives the job, until it is gone; see [`Witness`].
+pub(super) unsafe fn pair<F, T>(
     home: Option<&Home>,
     slot: usize,
     conditions: Option<Box<Conditions>>,
     f: F,
 ) -> (CellRef, HandleRef<T>)
 where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
 {
-    let NewCell { entry, handle } = NewCell::create(home, slot, conditions, true, f);
+    // SAFETY: the caller's promise.
+    let NewCell { entry, handle } = unsafe { NewCell::create(home, slot, conditions, true, f) };
     let handle = handle.expect("asked for");
     // SAFETY: the cell was made for a closure that returns a `T`.
     (entry, unsafe { HandleRef::new(handle) })
@@ -654,5 +684,7 @@ pub(crate) fn detached<F>(home: &Home, slot: usize, conditions: Box<Conditions>,
 where
     F: FnOnce() + Send + 'static,
 {
-    Job::of_cell(NewCell::create(Some(home), slot, Some(conditions), false, f).entry)
+    // SAFETY: the closure borrows nothing.
+    let cell = unsafe { NewCell::create(Some(home), slot, Some(conditions), false, f) };
+    Job::of_cell(cell.entry)
 }

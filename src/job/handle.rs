@@ -25,6 +25,29 @@ pub struct JobHandle<T> {
     job: HandleRef<T>,
 }
 
+#[allow(unsafe_code)]
+impl<T: Send> JobHandle<T> {
+    /// A queue entry and the handle to it, for a closure that may borrow.
+    ///
+    /// # Safety
+    /// What the closure and the result borrow outlives the job, until the witness among its
+    /// conditions has been told that it is gone.
+    pub(crate) unsafe fn queued_borrowing<F>(
+        home: &Home,
+        slot: usize,
+        conditions: Box<Conditions>,
+        f: F,
+    ) -> (Job, JobHandle<T>)
+    where
+        F: FnOnce() -> T + Send,
+    {
+        // SAFETY: the caller's promise.
+        let (entry, job) = unsafe { pair(Some(home), slot, Some(conditions), f) };
+        (Job::of_cell(entry), JobHandle { job })
+    }
+}
+
+#[allow(unsafe_code)]
 impl<T: Send + 'static> JobHandle<T> {
     /// A queue entry and the handle to it.
     #[inline]
@@ -37,7 +60,8 @@ impl<T: Send + 'static> JobHandle<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (entry, job) = pair(Some(home), slot, conditions, f);
+        // SAFETY: neither the closure nor the result borrows anything.
+        let (entry, job) = unsafe { pair(Some(home), slot, conditions, f) };
         (Job::of_cell(entry), JobHandle { job })
     }
 
@@ -46,7 +70,8 @@ impl<T: Send + 'static> JobHandle<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (entry, job) = pair(None, 0, None, f);
+        // SAFETY: neither the closure nor the result borrows anything.
+        let (entry, job) = unsafe { pair(None, 0, None, f) };
         entry.withdraw_unqueued(fate);
         JobHandle { job }
     }
@@ -56,7 +81,8 @@ impl<T: Send + 'static> JobHandle<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (entry, job) = pair(None, 0, None, f);
+        // SAFETY: neither the closure nor the result borrows anything.
+        let (entry, job) = unsafe { pair(None, 0, None, f) };
         entry.run_homeless();
         JobHandle { job }
     }
@@ -77,7 +103,8 @@ impl<T> JobHandle<T> {
             if self.job.is_ancestor() {
                 return Err(JobError::WouldDeadlock);
             }
-            if !self.run_in_place() && !self.wait(None) {
+            // In a forked child the job is the parent's to run.
+            if self.job.is_forked() || (!self.run_in_place() && !self.wait(None)) {
                 return Err(JobError::Discarded);
             }
         }

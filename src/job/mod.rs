@@ -6,7 +6,8 @@
 //! - `handle`: the user's end;
 //! - `ancestors`: which jobs are on this thread's stack.
 //!
-//! `unsafe` is confined to `entry` and `cell`. It buys the absence of an allocation for small
+//! `unsafe` is confined to `entry` and `cell`, and to the constructors of `handle` that hand its
+//! obligations on. It buys the absence of an allocation for small
 //! closures and of a second one for a job with a handle: with everything boxed the pool was measured
 //! at three to four times the cost a job, slower than a bare channel.
 
@@ -16,6 +17,6 @@ mod entry;
 mod handle;
 mod state;
 
-pub(crate) use cell::{Conditions, Home, HomeKeeper, Place, detached};
+pub(crate) use cell::{Conditions, Home, HomeKeeper, Place, Witness, detached};
 pub(crate) use entry::{Claim, Job, Stage, Turn};
 pub use handle::JobHandle;

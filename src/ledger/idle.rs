@@ -15,34 +15,47 @@
 //!
 //! If J3 sees no waiter, W1 came after it in the order of the fences, so W3 sees J1. Otherwise J3
 //! looks and announces. Either way nobody sleeps through the end of the last job.
+//!
+//! **Whom a moment frees.** Those who had registered before it. Between seeing a moment and
+//! announcing it, new jobs may be submitted and be waited for, so waiters are numbered, and whoever
+//! looks notes the highest number first.
 
 use std::time::Instant;
 
 use super::Load;
-use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence};
 
-/// Whether there was a moment during this call with no job queued or running. O(slots), but it ends
-/// at the first slot that runs something.
+/// Whether there was a moment during this call with no job queued or running, and with `is_at_rest`
+/// saying yes. O(slots), but it ends at the first slot that runs something.
 ///
 /// That short cut looks at running jobs and not at pending counts, because a `false` must leave
 /// somebody who will look again. Whoever finishes a job looks after that; a thief that counts a job
 /// in, finds it withdrawn and counts it out again does not.
-pub(crate) fn is_idle<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> bool {
+pub(crate) fn is_idle<'a>(
+    loads: impl Iterator<Item = &'a Load> + Clone,
+    is_at_rest: impl FnOnce() -> bool,
+) -> bool {
     if loads.clone().any(Load::is_running) {
         return false;
     }
     let finished: u64 = loads.clone().fold(0, |n, l| n.wrapping_add(l.finished()));
-    finished == loads.fold(0, |n, l| n.wrapping_add(l.submitted()))
+    is_at_rest() && finished == loads.fold(0, |n, l| n.wrapping_add(l.submitted()))
 }
 
 /// The threads that wait for an idle moment.
 #[derive(Default)]
 pub(crate) struct Idle {
     waiters: AtomicUsize,
-    /// Idle moments announced so far. One frees everybody who registered before it.
-    moments: Mutex<u64>,
+    /// The number of the waiter that registered last.
+    registered: AtomicU64,
+    /// Waiters up to this number are free.
+    freed: Mutex<u64>,
     announced: Condvar,
 }
+
+/// The waiters that were registered when it was taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Registered(u64);
 
 impl Idle {
     /// Whether somebody waits; without ordering, for the submit path.
@@ -51,44 +64,47 @@ impl Idle {
         self.waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether somebody waits, ordered after everything this thread has counted (J2, J3).
-    pub(crate) fn is_awaited_in_order(&self) -> bool {
+    /// Who waits, if anybody does, ordered after everything this thread has counted (J2, J3).
+    pub(crate) fn awaited_in_order(&self) -> Option<Registered> {
         fence(Ordering::SeqCst);
-        self.waiters.load(Ordering::SeqCst) > 0
+        if self.waiters.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        Some(Registered(self.registered.load(Ordering::SeqCst)))
     }
 
-    /// Frees all who wait: the caller has seen an idle moment.
-    pub(crate) fn announce(&self) {
-        let mut moments = self.moments.lock();
-        *moments += 1;
+    /// Frees those who were registered before the caller looked and saw an idle moment.
+    pub(crate) fn announce(&self, Registered(last): Registered) {
+        let mut freed = self.freed.lock();
+        *freed = last.max(*freed);
         self.announced.notify_all();
     }
 
     /// Waits until `is_idle` says yes or somebody announces it; `false` if `deadline` comes first.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool, deadline: Option<Instant>) -> bool {
-        let mut moments = self.moments.lock();
-        let before = *moments;
+        let number = self.registered.fetch_add(1, Ordering::SeqCst) + 1;
         self.waiters.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let mut idle = is_idle();
-        if idle {
-            *moments += 1;
-            self.announced.notify_all();
+        if is_idle() {
+            self.announce(Registered(number));
         }
-        while !idle {
-            let timed_out = match deadline {
-                None => {
-                    self.announced.wait(&mut moments);
-                    false
+        let is_free = self.wait_freed(number, deadline);
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        is_free
+    }
+
+    fn wait_freed(&self, number: u64, deadline: Option<Instant>) -> bool {
+        let mut freed = self.freed.lock();
+        while *freed < number {
+            match deadline {
+                None => self.announced.wait(&mut freed),
+                Some(at) => {
+                    if self.announced.wait_until(&mut freed, at).timed_out() {
+                        break;
+                    }
                 }
-                Some(at) => self.announced.wait_until(&mut moments, at).timed_out(),
-            };
-            idle = *moments != before;
-            if timed_out {
-                break;
             }
         }
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
-        idle
+        *freed >= number
     }
 }

@@ -64,13 +64,8 @@ struct Others {
 /// the job did to whoever reads the count with `Acquire`.
 #[inline]
 fn bump(counter: &AtomicU64) {
-    add(counter, 1);
-}
-
-#[inline]
-fn add(counter: &AtomicU64, n: u64) {
     let now = counter.load(Ordering::Relaxed);
-    counter.store(now.wrapping_add(n), Ordering::Release);
+    counter.store(now.wrapping_add(1), Ordering::Release);
 }
 
 impl Load {
@@ -97,12 +92,6 @@ impl Load {
     #[inline]
     pub(crate) fn take(&self) {
         bump(&self.own.taken);
-    }
-
-    /// The job of the last [`Load::take`] turned out to have been withdrawn.
-    #[inline]
-    pub(crate) fn untake(&self) {
-        add(&self.own.taken, u64::MAX);
     }
 
     /// A job of this slot has been taken over by another.
@@ -168,16 +157,20 @@ impl Load {
     }
 
     /// Jobs queued here plus those running here. Outs are read before ins.
+    ///
+    /// One out can come before its in: a job that changes slots can be withdrawn from the new one a
+    /// moment before its thread counts it in. The count is then one short, and 0 rather than −1.
     #[inline]
-    pub(crate) fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> usize {
         let ended = get(&self.own.returned).wrapping_add(get(&self.own.panicked));
         let left = self.others.left.load(Ordering::Acquire);
         let taken = self.own.taken.load(Ordering::Acquire);
         let submitted = self.submitted.load(Ordering::Acquire);
-        submitted
+        let pending = submitted
             .wrapping_add(taken)
             .wrapping_sub(left)
-            .wrapping_sub(ended)
+            .wrapping_sub(ended);
+        (pending as i64).max(0) as usize
     }
 
     /// Whether a closure of this slot's own has begun and is not finished with.
@@ -297,8 +290,6 @@ mod tests {
         assert_eq!(load.pending(), 0);
         load.take();
         assert_eq!(load.pending(), 1);
-        load.untake();
-        assert_eq!(load.pending(), 0);
     }
 
     #[test]

@@ -270,20 +270,31 @@ impl Core {
     /// Looks for an idle moment if somebody waits for one, and ends a closed pool that has come to
     /// it: nothing can be counted in any more, so the moment lasts.
     pub(super) fn check_idle(&self) {
-        let awaited = self.idle.is_awaited_in_order();
+        let awaited = self.idle.awaited_in_order();
         let closed = self.progress.get() == Phase::Closed;
-        if (awaited || closed) && is_idle(self.loads()) {
-            self.idle.announce();
-            if closed {
-                self.progress.advance(Phase::Stopped);
-                self.sleep.wake_all();
-            }
+        if (awaited.is_none() && !closed) || !self.is_idle() {
+            return;
         }
+        if let Some(registered) = awaited {
+            self.idle.announce(registered);
+        }
+        if closed {
+            self.progress.advance(Phase::Stopped);
+            self.sleep.wake_all();
+        }
+    }
+
+    /// With a limit, the pool is not idle before all tokens are back: those that still wait at a slot
+    /// count there as pending. The thread that brings the last one back looks once more.
+    fn is_idle(&self) -> bool {
+        is_idle(self.loads(), || {
+            self.gate.as_ref().is_none_or(Gate::is_at_rest)
+        })
     }
 
     /// Waits for an idle moment; `false` if `deadline` comes first.
     pub(super) fn wait_idle(&self, deadline: Option<std::time::Instant>) -> bool {
-        self.idle.wait(|| is_idle(self.loads()), deadline)
+        self.idle.wait(|| self.is_idle(), deadline)
     }
 
     /// Accepts nothing more, and tells those who wait to submit.
@@ -306,9 +317,18 @@ impl Core {
     pub(super) fn sweep(&self, fate: Fate) -> usize {
         let count = match &self.gate {
             None => slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate),
-            Some(gate) => self.withdraw_from_lanes(gate.drain(), fate),
+            Some(gate) => self.sweep_lanes(gate, fate),
         };
         self.check_idle();
+        count
+    }
+
+    fn sweep_lanes(&self, gate: &Gate, fate: Fate) -> usize {
+        let count = self.withdraw_from_lanes(gate.drain(), fate);
+        if self.progress.get() == Phase::Exhausted {
+            // No thread is left to bring back the tokens that wait at the slots.
+            gate.return_tokens(self.slots.iter().map(Slot::take_all_tokens).sum());
+        }
         count
     }
 

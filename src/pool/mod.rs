@@ -9,6 +9,7 @@ mod core;
 mod job_builder;
 mod lifecycle;
 mod phase;
+mod scope;
 mod stats;
 mod submit;
 mod tenant;
@@ -16,6 +17,7 @@ mod threads;
 
 pub use builder::{Nested, PanicPolicy, PoolBuilder};
 pub use job_builder::JobBuilder;
+pub use scope::{Scope, ScopedJobHandle};
 pub use stats::{PoolStats, SlotStats, TenantStats};
 pub use submit::{Inline, Submit};
 pub use tenant::{IntoTenant, Tenant};

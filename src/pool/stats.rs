@@ -64,7 +64,8 @@ pub struct SlotStats {
     pub pending: usize,
     /// Jobs counted here that returned.
     pub completed: u64,
-    /// Jobs that the slot's thread took over from other slots.
+    /// Jobs that the slot's thread took over from other slots. Always 0 with a limit: jobs then come
+    /// from the lanes.
     pub taken: u64,
 }
 
@@ -78,7 +79,11 @@ impl WorkerPool {
             name: slot.name().to_owned(),
             pending: slot.pending(),
             completed: Tally::completed_of(slot.load()),
-            taken: slot.load().taken(),
+            taken: if self.core.gate.is_none() {
+                slot.load().taken()
+            } else {
+                0
+            },
         });
         PoolStats {
             workers: self.core.live_slots(),

@@ -10,7 +10,7 @@ use crate::batch::{Map, MapUnordered};
 use crate::cancel::CancelToken;
 use crate::error::{Rejected, SubmitError};
 use crate::fair::{Id, Priority};
-use crate::job::{Conditions, Job, JobHandle, detached};
+use crate::job::{Conditions, Job, JobHandle, Witness, detached};
 use crate::ledger::{Entry, Fate, Seat};
 use crate::sync::Arc;
 use crate::unwind;
@@ -86,6 +86,7 @@ impl<'a> Options<'a> {
         Some(Box::new(Conditions {
             deadline: self.deadline,
             subscription: self.token.map(CancelToken::subscription),
+            witness: None,
         }))
     }
 }
@@ -157,6 +158,39 @@ impl Core {
                 Ok(())
             }
         }
+    }
+
+    /// As [`Core::submit`] with nothing special but the tenant, for a closure that may borrow.
+    ///
+    /// # Safety
+    /// What the closure and the result borrow outlives the job, until `witness` is told that it is
+    /// gone. It is told once for each job that was accepted.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn submit_borrowing<F, T>(
+        &self,
+        who: Who<'_>,
+        witness: Arc<dyn Witness>,
+        f: F,
+    ) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let options = Options::of(who);
+        let accepted = match self.enter(Wait::EVER, &options) {
+            Ok(accepted) => accepted,
+            Err(Refusal::Rejected(reason)) => return Err(SubmitError::new(reason, f)),
+            Err(Refusal::Settled { .. }) => unreachable!("it has neither token nor deadline"),
+        };
+        let conditions = Box::new(Conditions {
+            witness: Some(witness),
+            ..Conditions::default()
+        });
+        // SAFETY: the caller's promise.
+        let (job, handle) =
+            unsafe { JobHandle::queued_borrowing(self.home(), accepted.slot, conditions, f) };
+        self.queue(accepted, &options, job);
+        Ok(handle)
     }
 
     #[inline]

@@ -158,6 +158,10 @@ impl Tenant {
         }
     }
 
+    pub(super) fn core(&self) -> &Core {
+        &self.0.core
+    }
+
     fn options(&self) -> Options<'_> {
         Options::of(self.who(&self.0.core))
     }

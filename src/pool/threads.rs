@@ -256,16 +256,18 @@ impl Server<'_> {
     }
 
     fn take_up_token(&self, gate: &Gate) -> Option<Admitted> {
-        let own = self.own();
-        let found = own.take_token(own) || self.others().any(|slot| own.take_token(slot));
-        if !found {
+        if !(self.own().take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
         let (admitted, overdue) = gate.first();
-        if admitted.is_none() {
-            own.load().untake();
+        if admitted.is_some() {
+            self.own().load().take();
         }
         self.core.withdraw_from_lanes(overdue, Fate::Expired);
+        if admitted.is_none() {
+            // That brought a token back, which may be all that an idle moment was waiting for.
+            self.core.check_idle();
+        }
         admitted
     }
 

@@ -87,27 +87,24 @@ impl Slot {
         self.tokens.load(Ordering::SeqCst) > 0
     }
 
-    /// This slot's thread takes up a token that waits at `holder`; it counts as pending here before
-    /// it stops doing so there.
-    pub(crate) fn take_token(&self, holder: &Slot) -> bool {
-        if !holder.has_tokens() {
-            return false;
-        }
-        self.load.take();
-        let taken = holder
-            .tokens
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
-            .is_ok();
-        if !taken {
-            self.load.untake();
-        }
-        taken
+    /// Takes away a token that waits here.
+    pub(crate) fn take_token(&self) -> bool {
+        self.has_tokens()
+            && self
+                .tokens
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+                .is_ok()
+    }
+
+    /// Takes away all tokens that wait here.
+    pub(crate) fn take_all_tokens(&self) -> usize {
+        self.tokens.swap(0, Ordering::SeqCst)
     }
 
     /// Jobs queued or running here, and tokens that wait here.
     pub(crate) fn pending(&self) -> usize {
         let tokens = self.tokens.load(Ordering::Acquire);
-        self.load.pending() as usize + tokens
+        self.load.pending() + tokens
     }
 
     /// The slot's own next job.
@@ -128,7 +125,7 @@ impl Slot {
     ///
     /// One at a time, each counted here before it is counted out there, and only then made visible
     /// in `deque`: a batch steal of the deque does not say how many it moved, and somebody else could
-    /// run a job before it was counted.
+    /// run a job before it was counted. Entries of withdrawn jobs are not counted at all.
     pub(crate) fn take_from(
         &self,
         victim: &Slot,
@@ -162,11 +159,10 @@ impl Slot {
         let mut first = None;
         for _ in 0..limit {
             let Some(job) = steal() else { break };
-            self.load.take();
             if !job.relocate(self.index) {
-                self.load.untake();
                 continue;
             }
+            self.load.take();
             victim.load.give();
             match first {
                 None => first = Some(job),

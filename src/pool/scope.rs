@@ -1,0 +1,330 @@
+//! Jobs that borrow from the function that submits them, in the manner of `std::thread::scope`.
+//!
+//! What makes it sound is that [`run`] does not return before every job of the scope is gone: it has
+//! run or been dropped, with all its captures, and its result is either dropped or in the hands of a
+//! [`ScopedJobHandle`], which cannot leave the scope. A counter says when that is so, and the jobs
+//! themselves lower it, last thing. It does not depend on any destructor of the user's side: a leaked
+//! handle leaks a result, nothing more.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
+
+use super::WorkerPool;
+use super::core::Core;
+use super::tenant::Tenant;
+use crate::admission::Who;
+use crate::error::{JobError, PanicPayload, SubmitError};
+use crate::job::{JobHandle, Witness};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, thread};
+use crate::unwind;
+
+/// Submits jobs that may borrow; made by [`WorkerPool::scope`].
+///
+/// The lifetimes are those of `std::thread::Scope`: `'scope` is the time in which jobs may be
+/// submitted and run, `'env` that of what they borrow from outside.
+pub struct Scope<'scope, 'env: 'scope> {
+    jobs: Jobs<'scope>,
+    core: &'scope Core,
+    who: Who<'scope>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// What the handles of a scope share with it.
+struct Jobs<'scope> {
+    count: Arc<Count>,
+    /// Jobs that nobody will join: their panics are the scope's to raise.
+    ///
+    /// `ManuallyDrop`, because a scope is borrowed for its own `'scope`, which nothing in it may need
+    /// while it is dropped. The list is empty by then.
+    unjoined: ManuallyDrop<Mutex<Vec<Box<dyn Unjoined + 'scope>>>>,
+    panic: Mutex<Option<PanicPayload>>,
+}
+
+/// How many jobs are not gone yet, and the thread that waits for that.
+struct Count {
+    jobs: AtomicUsize,
+    owner: thread::Thread,
+}
+
+impl Witness for Count {
+    fn job_gone(&self) {
+        if self.jobs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.owner.unpark();
+        }
+    }
+}
+
+/// A job whose handle was dropped, of whatever type.
+trait Unjoined: Send {
+    fn run_in_place(&self) -> bool;
+    fn is_finished(&self) -> bool;
+    fn panic(self: Box<Self>) -> Option<PanicPayload>;
+}
+
+impl<T: Send> Unjoined for JobHandle<T> {
+    fn run_in_place(&self) -> bool {
+        JobHandle::run_in_place(self)
+    }
+
+    fn is_finished(&self) -> bool {
+        JobHandle::is_finished(self)
+    }
+
+    fn panic(self: Box<Self>) -> Option<PanicPayload> {
+        match self.join() {
+            Ok(result) => {
+                unwind::discard(result);
+                None
+            }
+            Err(JobError::Panicked(payload)) => Some(payload),
+            Err(_) => None,
+        }
+    }
+}
+
+impl<'scope> Jobs<'scope> {
+    fn new() -> Jobs<'scope> {
+        Jobs {
+            count: Arc::new(Count {
+                jobs: AtomicUsize::new(0),
+                owner: thread::current(),
+            }),
+            unjoined: ManuallyDrop::new(Mutex::new(Vec::new())),
+            panic: Mutex::new(None),
+        }
+    }
+
+    /// Keeps a job that nobody will join. The owner may be waiting on a thread of the pool, and the
+    /// only one who can run it: so it is told.
+    fn keep(&self, job: Box<dyn Unjoined + 'scope>) {
+        let finished = {
+            let mut unjoined = self.unjoined.lock();
+            let finished = if unjoined.len() == unjoined.capacity() {
+                // Before the list grows it is cleared of what has finished: its length follows the
+                // jobs that are out, at O(1) a job.
+                let (finished, out): (Vec<_>, Vec<_>) =
+                    unjoined.drain(..).partition(|job| job.is_finished());
+                *unjoined = out;
+                finished
+            } else {
+                Vec::new()
+            };
+            unjoined.push(job);
+            finished
+        };
+        self.collect(finished);
+        self.count.owner.unpark();
+    }
+
+    /// Takes the panics out of finished jobs; the first one is kept.
+    fn collect(&self, finished: Vec<Box<dyn Unjoined + 'scope>>) {
+        for payload in finished.into_iter().filter_map(Unjoined::panic) {
+            let spare = {
+                let mut first = self.panic.lock();
+                match &*first {
+                    Some(_) => Some(payload),
+                    None => first.replace(payload),
+                }
+            };
+            drop(spare);
+        }
+    }
+
+    /// Waits until all jobs are gone. On a thread of the pool, those that are still queued run here:
+    /// there may be nobody else to do it.
+    fn wait(&self) {
+        while self.count.jobs.load(Ordering::Acquire) > 0 {
+            if !self.run_queued_in_place() {
+                thread::park();
+            }
+        }
+    }
+
+    /// Runs the queued jobs of the scope on this thread, if it may. `false` if there were none.
+    fn run_queued_in_place(&self) -> bool {
+        // Taken out, since user code runs under no lock.
+        let mut jobs = std::mem::take(&mut *self.unjoined.lock());
+        let ran = jobs.iter().filter(|job| job.run_in_place()).count();
+        self.unjoined.lock().append(&mut jobs);
+        ran > 0
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Accepts a closure that may borrow, and whose result is of no interest. Waits like
+    /// [`WorkerPool::submit`]. A panic in it is raised again when the scope ends.
+    ///
+    /// # Errors
+    /// As `submit`.
+    pub fn execute<F>(&'scope self, f: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        let job = self.start(f)?;
+        self.jobs.keep(Box::new(job));
+        Ok(())
+    }
+
+    /// Accepts a closure that may borrow, and returns a handle to its result.
+    ///
+    /// # Errors
+    /// As [`WorkerPool::submit`].
+    pub fn submit<F, T>(&'scope self, f: F) -> Result<ScopedJobHandle<'scope, T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Ok(ScopedJobHandle {
+            job: Some(self.start(f)?),
+            jobs: &self.jobs,
+        })
+    }
+
+    #[allow(unsafe_code)]
+    fn start<F, T>(&'scope self, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let count = &self.jobs.count;
+        // Before the job can be gone. The scope does not end meanwhile: this runs in it.
+        count.jobs.fetch_add(1, Ordering::Relaxed);
+        let witness = Arc::clone(count) as Arc<dyn Witness>;
+        // SAFETY: whatever lives for `'scope` outlives the call of `run` that made this scope, which
+        // waits until the count is zero. The job lowers it when it is gone.
+        let started = unsafe { self.core.submit_borrowing(self.who, witness, f) };
+        if started.is_err() {
+            count.job_gone();
+        }
+        started
+    }
+}
+
+/// Runs `f` with a new scope, and waits for the scope's jobs.
+fn run<'env, R>(
+    core: &Core,
+    who: Who<'_>,
+    f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+) -> R {
+    let scope = Scope {
+        jobs: Jobs::new(),
+        core,
+        who,
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = unwind::run(|| f(&scope));
+    scope.jobs.wait();
+    let unjoined = std::mem::take(&mut *scope.jobs.unjoined.lock());
+    scope.jobs.collect(unjoined);
+    let panic = scope.jobs.panic.lock().take();
+    match (result, panic) {
+        (Err(payload), _) => resume_unwind(payload),
+        (Ok(result), Some(payload)) => {
+            unwind::discard(result);
+            resume_unwind(payload.into_inner())
+        }
+        (Ok(result), None) => result,
+    }
+}
+
+impl WorkerPool {
+    /// Calls `f` with a scope whose jobs may borrow, and waits until all of them are gone, even if
+    /// `f` panics. Shaped like `std::thread::scope`.
+    ///
+    /// Inside a job of the same pool it works as well: jobs of the scope that are still queued when
+    /// it ends run in place, and no others. In a forked child nothing is accepted.
+    ///
+    /// ```
+    /// use fairlane::WorkerPool;
+    /// let pool = WorkerPool::new(2)?;
+    /// let mut halves = [1, 2, 3, 4];
+    /// let (left, right) = halves.split_at_mut(2);
+    /// pool.scope(|scope| {
+    ///     scope.execute(|| left.reverse()).unwrap();
+    ///     let sum = scope.submit(|| right.iter().sum::<i32>()).unwrap();
+    ///     assert_eq!(sum.join().unwrap(), 7);
+    /// });
+    /// assert_eq!(halves, [2, 1, 3, 4]);
+    /// # Ok::<(), fairlane::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// With the panic of `f`, or else with that of a job which nobody joined: the first one found.
+    pub fn scope<'env, R>(
+        &self,
+        f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        run(&self.core, Who::Nameless, f)
+    }
+}
+
+impl Tenant {
+    /// As [`WorkerPool::scope`], with jobs of this tenant.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn scope<'env, R>(
+        &self,
+        f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        run(self.core(), self.who(self.core()), f)
+    }
+}
+
+/// A job of a [`Scope`]. Dropping it leaves the job to the scope, which waits for it and raises its
+/// panic.
+#[must_use = "dropping the handle leaves the job to the scope: use `execute` if the result is of no interest"]
+pub struct ScopedJobHandle<'scope, T: Send + 'scope> {
+    /// `None` once joined.
+    job: Option<JobHandle<T>>,
+    jobs: &'scope Jobs<'scope>,
+}
+
+impl<'scope, T: Send + 'scope> ScopedJobHandle<'scope, T> {
+    /// As [`JobHandle::join`].
+    ///
+    /// # Errors
+    /// As there. A panic that comes out here is not raised again by the scope.
+    pub fn join(mut self) -> Result<T, JobError> {
+        let job = self.job.take().expect("only join takes the job");
+        job.join()
+    }
+
+    /// As [`JobHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.job.as_ref().is_some_and(JobHandle::is_finished)
+    }
+
+    /// As [`JobHandle::cancel`].
+    pub fn cancel(&self) -> bool {
+        self.job.as_ref().is_some_and(JobHandle::cancel)
+    }
+}
+
+impl<'scope, T: Send + 'scope> Drop for ScopedJobHandle<'scope, T> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.jobs.keep(Box::new(job));
+        }
+    }
+}
+
+impl<'scope, T: Send + 'scope> fmt::Debug for ScopedJobHandle<'scope, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJobHandle")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("jobs", &self.jobs.count.jobs.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}

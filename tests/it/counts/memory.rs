@@ -1,0 +1,200 @@
+//! Memory and threads follow what lives: a burst, a thousand pools, a million jobs leave nothing.
+//!
+//! Other tests of this binary allocate at the same time, so whoever counts bytes does it
+//! [alone in a process](alone_in_a_process).
+#![allow(unsafe_code)] // A global allocator that counts can be had in no other way.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use fairlane::WorkerPool;
+
+use crate::common::*;
+
+/// The system's allocator, with a count of the bytes that are in use.
+struct Counting;
+
+static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory
+// but a static.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller's promise about `layout` is the one that is asked for here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: as in `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: the caller got `block` from this allocator, hence from the system's, with `layout`.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE_BYTES.fetch_add(size as isize - layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: as in `dealloc`, and the caller's promise about `size` is passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `body` in a fresh process that runs this one test and nothing else.
+pub(crate) fn alone_in_a_process(test: &str, body: impl FnOnce()) {
+    const ALONE: &str = "FAIRLANE_TEST_ALONE";
+    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
+        return body();
+    }
+    let mut command = Command::new(std::env::current_exe().expect("the test has a file"));
+    command
+        .args([test, "--exact", "--test-threads=1"])
+        .env(ALONE, test);
+    let output = command.output().expect("the test can start itself");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    assert!(said.contains("1 passed"), "{test} names one test:\n{said}");
+}
+
+/// Runs `body` and asserts that less than `limit` bytes more are in use afterwards.
+#[track_caller]
+pub(crate) fn grown_by_less_than(limit: usize, body: impl FnOnce()) {
+    let before = LIVE_BYTES.load(Ordering::SeqCst);
+    body();
+    let grown = || LIVE_BYTES.load(Ordering::SeqCst) - before;
+    // A worker may still be putting away its tools.
+    for _ in 0..1_000 {
+        if grown() < limit as isize {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("{} bytes more are in use, {limit} is the limit", grown());
+}
+
+/// The resident memory of this process, in bytes.
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kilobytes << 10
+}
+
+fn burst(pool: &WorkerPool, probe: &Probe) {
+    let held = hold_workers(pool, pool.workers());
+    let mut handles = Vec::new();
+    for i in 0..100_000_usize {
+        let (ballast, count) = ([i; 16], probe.job());
+        let job = move || {
+            count();
+            ballast.iter().sum::<usize>()
+        };
+        if i % 2 == 0 {
+            handles.push(pool.submit(job).unwrap());
+        } else {
+            pool.execute(|| _ = job()).unwrap();
+        }
+    }
+    held.release();
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    pool.wait_idle();
+}
+
+scenario!(a_burst_gives_its_memory_back, |flavour| {
+    alone_in_a_process(flavour.test(), || {
+        let pool = flavour.pool(2);
+        let probe = Probe::new();
+        let small = || pool.submit(|| ()).unwrap().join().unwrap();
+        small();
+        grown_by_less_than(512 << 10, || burst(&pool, &probe));
+        probe.assert_all_dropped(100_000);
+        // Nor does it grow from burst to burst.
+        grown_by_less_than(128 << 10, || (0..3).for_each(|_| burst(&pool, &probe)));
+        probe.assert_all_dropped(400_000);
+        finish(pool);
+    });
+});
+
+scenario!(a_cancelled_burst_gives_its_memory_back, |flavour| {
+    alone_in_a_process(flavour.test(), || {
+        let pool = flavour.pool(2);
+        let probe = Probe::new();
+        grown_by_less_than(512 << 10, || {
+            let held = hold_workers(&pool, 2);
+            let jobs: Vec<_> = (0..100_000)
+                .map(|_| pool.submit(probe.job()).unwrap())
+                .collect();
+            assert_eq!(pool.cancel_queued(), 100_000);
+            drop(jobs);
+            held.release();
+        });
+        probe.assert_all_dropped(0);
+        finish(pool);
+    });
+});
+
+scenario!(a_thousand_pools_leave_nothing, |flavour| {
+    alone_in_a_process(flavour.test(), || {
+        let probe = Probe::new();
+        let live = |i: usize| {
+            let pool = flavour.builder().workers(4).build().unwrap();
+            if i % 2 == 0 {
+                pool.execute(probe.job()).unwrap();
+                drop(pool.submit(probe.job()).unwrap());
+            }
+            match i % 3 {
+                0 => pool.shutdown(),
+                1 => drop(pool),
+                _ => drop(Arc::new(pool)),
+            }
+        };
+        (0..20).for_each(live);
+        #[cfg(target_os = "linux")]
+        let before = resident();
+        grown_by_less_than(128 << 10, || (0..1_000).for_each(live));
+        probe.assert_all_dropped(1_020);
+        assert_no_threads(flavour.thread_prefix());
+        // A leaked stack would cost at least two pages for each of 4,000 threads.
+        #[cfg(target_os = "linux")]
+        assert!(
+            resident() < before + (16 << 20),
+            "from {before} to {}",
+            resident()
+        );
+    });
+});
+
+scenario!(a_million_small_jobs_leave_nothing, |flavour| {
+    alone_in_a_process(flavour.test(), || {
+        let pool = flavour.pool(2);
+        let work = |n: usize| {
+            for i in 0..n {
+                match i % 3 {
+                    0 => pool.execute(|| ()).unwrap(),
+                    1 => drop(pool.submit(move || i).unwrap()),
+                    _ => assert_eq!(pool.submit(move || i).unwrap().join().unwrap(), i),
+                }
+            }
+            pool.wait_idle();
+        };
+        work(10_000);
+        grown_by_less_than(256 << 10, || work(rounds(1_000_000)));
+        finish(pool);
+    });
+});

@@ -1,0 +1,295 @@
+//! A forked child has the pool's memory and none of its threads: nothing may wait for them there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlane::{CancelToken, JobError, JobHandle, Rejected, WorkerPool};
+
+use super::process::{is_rerun, rerun_test};
+use crate::common::{
+    Flavour, Gate, Probe, assert_matches, assert_quiescent, finish, hold_workers, refused, scenario,
+};
+
+#[allow(unsafe_code)]
+mod sys {
+    // SAFETY: these are the prototypes of POSIX; pid_t and unsigned int are 32 bits wide on every
+    // system that Rust knows as unix.
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+        fn alarm(seconds: u32) -> u32;
+        fn _exit(status: i32) -> !;
+    }
+
+    /// Zero in the child, the child's number in the parent.
+    pub(super) fn fork_process() -> i32 {
+        // SAFETY: the child goes on as the copy of this one thread. It uses the pool, which is
+        // what the tests are about, the allocator, which glibc and the BSDs keep usable across a
+        // fork, and the standard error stream, which nobody else writes to while it forks.
+        unsafe { fork() }
+    }
+
+    /// Has the system kill this process after so many seconds.
+    pub(super) fn kill_after(seconds: u32) {
+        // SAFETY: nothing of this process handles the signal or uses the timer.
+        unsafe { alarm(seconds) };
+    }
+
+    /// Ends this process without running anything more of it.
+    pub(super) fn exit_at_once(status: i32) -> ! {
+        // SAFETY: there is nothing to be flushed or unlocked in a forked child.
+        unsafe { _exit(status) }
+    }
+
+    /// Waits for a child to end; its status as the system encodes it, 0 for success.
+    pub(super) fn wait_for(child: i32) -> i32 {
+        let mut status = -1;
+        // SAFETY: `status` lives until the call returns, and the child is this process's own.
+        let ended = unsafe { waitpid(child, &mut status, 0) };
+        assert_eq!(ended, child, "{}", std::io::Error::last_os_error());
+        status
+    }
+}
+
+/// Forks. In the child it runs the expression, which may move out of everything, and ends the
+/// process; in the parent it waits for the child and asserts that it got to the end.
+macro_rules! in_forked_child {
+    ($body:expr) => {
+        match sys::fork_process() {
+            0 => end_child_with(|| $body),
+            child => {
+                assert!(child > 0, "{}", std::io::Error::last_os_error());
+                let status = sys::wait_for(child);
+                assert_eq!(status, 0, "the child panicked (256), hung (14) or crashed");
+            }
+        }
+    };
+}
+
+fn end_child_with(body: impl FnOnce()) -> ! {
+    sys::kill_after(20);
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    sys::exit_at_once(i32::from(outcome.is_err()));
+}
+
+/// Every way to submit to a pool of the parent: none is accepted, none waits.
+fn assert_refuses(pool: &WorkerPool) {
+    let probe = Probe::new();
+    let refusals = [
+        refused(pool.submit(probe.job())),
+        refused(pool.try_submit(probe.job())),
+        refused(pool.submit_timeout(Duration::MAX, probe.job())),
+        refused(pool.execute(probe.job())),
+        refused(pool.job().submit(probe.job())),
+        refused(
+            pool.job()
+                .cancel_token(&CancelToken::new())
+                .execute(probe.job()),
+        ),
+    ];
+    for (reason, job) in refusals {
+        assert_matches!(reason, Rejected::Forked);
+        job();
+    }
+    let items: Vec<_> = pool.map(0..5, |i| i).collect();
+    assert!(
+        items.iter().all(Result::is_err) && items.len() == 5,
+        "{items:?}"
+    );
+    probe.assert_all_dropped(6);
+}
+
+/// Everything else that can be asked of a pool: it answers, whatever the answer.
+fn assert_answers(pool: &WorkerPool, workers: usize) {
+    assert_eq!(pool.workers(), workers);
+    assert_eq!(pool.stats().slots.len(), workers);
+    pool.wait_idle_timeout(Duration::ZERO);
+    pool.wait_idle_timeout(Duration::MAX);
+    pool.wait_idle();
+    pool.cancel_queued();
+    pool.close();
+    pool.close();
+    assert_eq!(pool.stats().slots.len(), workers);
+}
+
+/// Handles of jobs that had not finished when the process forked, and never will here.
+fn assert_discarded(handles: Vec<JobHandle<()>>) {
+    for (i, handle) in handles.into_iter().enumerate() {
+        handle.is_finished();
+        match i % 4 {
+            0 => assert_matches!(handle.join(), Err(JobError::Discarded)),
+            1 => {
+                let outcome = handle.join_timeout(Duration::MAX);
+                assert_matches!(outcome.expect("it is known"), Err(JobError::Discarded));
+            }
+            2 => {
+                handle.cancel();
+                assert_matches!(
+                    handle.join(),
+                    Err(JobError::Discarded | JobError::Cancelled)
+                );
+            }
+            _ => drop(handle),
+        }
+    }
+}
+
+const ENDS: [fn(WorkerPool); 4] = [
+    drop,
+    WorkerPool::shutdown,
+    |pool| _ = pool.shutdown_now(),
+    |pool| _ = pool.shutdown_timeout(Duration::MAX),
+];
+
+/// Runs `body` in a process that has no other test's threads, since they may hold any lock of the
+/// process while it forks.
+fn alone(flavour: &Flavour, body: impl FnOnce()) {
+    if is_rerun() {
+        body()
+    } else {
+        rerun_test(&[], flavour.test())
+    }
+}
+
+scenario!(a_forked_child_can_use_and_drop_an_idle_pool, |flavour| {
+    alone(flavour, || {
+        for end in ENDS {
+            let pool = flavour.pool(3);
+            let finished = pool.submit(|| 7).unwrap();
+            let unused = pool.submit(|| 8).unwrap();
+            assert_quiescent(&pool);
+            in_forked_child!({
+                assert!(finished.is_finished());
+                assert_eq!(finished.join().unwrap(), 7);
+                drop(unused);
+                assert_refuses(&pool);
+                assert_answers(&pool, 3);
+                end(Arc::into_inner(pool).unwrap());
+            });
+            assert_eq!(finished.join().unwrap() + unused.join().unwrap(), 15);
+            assert_eq!(pool.submit(|| 9).unwrap().join().unwrap(), 9);
+            finish(pool);
+        }
+    });
+});
+
+scenario!(a_forked_child_can_use_and_drop_a_busy_pool, |flavour| {
+    alone(flavour, || {
+        for end in ENDS {
+            let pool = flavour.build(flavour.builder().workers(3).queue_limit(20));
+            let (gate, probe, token) = (Gate::new(), Probe::new(), CancelToken::new());
+            let held = hold_workers(&pool, 2);
+            let running = pool.submit({
+                let gate = gate.clone();
+                move || gate.wait()
+            });
+            let submit = |_| pool.job().cancel_token(&token).submit(probe.job()).unwrap();
+            let queued: Vec<_> = (0..12).map(submit).collect();
+            in_forked_child!({
+                assert_refuses(&pool);
+                assert_answers(&pool, 3);
+                assert_discarded(vec![running.unwrap()]);
+                assert_discarded(queued);
+                token.cancel();
+                assert!(token.is_cancelled());
+                end(Arc::into_inner(pool).unwrap());
+                assert_eq!(probe.ran(), 0);
+            });
+            // Nothing of all that has happened here.
+            gate.open();
+            held.release();
+            running.unwrap().join().unwrap();
+            queued.into_iter().for_each(|job| job.join().unwrap());
+            probe.assert_all_dropped(12);
+            finish(pool);
+        }
+    });
+});
+
+scenario!(a_forked_child_drops_a_busy_pool_first_thing, |flavour| {
+    alone(flavour, || {
+        for end in ENDS {
+            let pool = flavour.pool(2);
+            let held = hold_workers(&pool, 2);
+            let probe = Probe::new();
+            let queued: Vec<_> = (0..8).map(|_| pool.submit(probe.job()).unwrap()).collect();
+            in_forked_child!({
+                end(Arc::into_inner(pool).unwrap());
+                assert_discarded(queued);
+            });
+            held.release();
+            queued.into_iter().for_each(|job| job.join().unwrap());
+            probe.assert_all_dropped(8);
+            finish(pool);
+        }
+    });
+});
+
+scenario!(a_fork_while_the_workers_are_at_it, |flavour| {
+    // A lock that one of them holds at that moment stays locked in the child.
+    alone(flavour, || {
+        let pool = flavour.pool(3);
+        for round in 0..60 {
+            let end = ENDS[round % ENDS.len()];
+            let probe = Probe::new();
+            let jobs: Vec<_> = (0..20).map(|_| pool.submit(probe.job()).unwrap()).collect();
+            (0..500).for_each(|_| pool.execute(probe.job()).unwrap());
+            in_forked_child!({
+                if round % 2 == 0 {
+                    assert_refuses(&pool);
+                    assert_answers(&pool, 3);
+                }
+                for job in jobs {
+                    assert_matches!(job.join(), Ok(()) | Err(JobError::Discarded));
+                }
+                end(Arc::into_inner(pool).unwrap());
+            });
+            jobs.into_iter().for_each(|job| job.join().unwrap());
+            pool.wait_idle();
+            probe.assert_all_dropped(520);
+        }
+        finish(pool);
+    });
+});
+
+scenario!(a_fork_inside_a_job, |flavour| {
+    alone(flavour, || {
+        let pool = flavour.pool(1);
+        let inner = Arc::clone(&pool);
+        let job = pool.submit(move || {
+            let queued: Vec<_> = (0..4).map(|_| inner.submit(|| ()).unwrap()).collect();
+            in_forked_child!({
+                assert_refuses(&inner);
+                assert!(
+                    !inner.wait_idle_timeout(Duration::MAX),
+                    "this job is still running"
+                );
+                assert_discarded(queued);
+                inner.close();
+                drop(inner);
+            });
+            queued.into_iter().for_each(|job| job.join().unwrap());
+        });
+        job.unwrap().join().unwrap();
+        finish(pool);
+    });
+});
+
+scenario!(a_forked_child_can_build_a_pool_of_its_own, |flavour| {
+    alone(flavour, || {
+        let pool = flavour.pool(2);
+        assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
+        assert_quiescent(&pool);
+        in_forked_child!({
+            let own = flavour.pool(2);
+            let jobs: Vec<_> = (0..100).map(|i| own.submit(move || i).unwrap()).collect();
+            assert!(jobs.into_iter().map(|job| job.join().unwrap()).eq(0..100));
+            assert_refuses(&pool);
+            finish(own);
+            drop(pool);
+        });
+        assert_eq!(pool.submit(|| 2).unwrap().join().unwrap(), 2);
+        finish(pool);
+    });
+});

@@ -1,0 +1,118 @@
+//! An idle pool costs nothing. A thread that wakes is switched to, so the system's count of
+//! context switches shows each wake-up, however short.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairlane::WorkerPool;
+
+use crate::common::{Probe, eventually, finish, hold_workers, scenario, tasks_named};
+
+const WORKERS: usize = 8;
+
+/// How often `task` was switched to or away from, voluntarily or not.
+fn switches(task: &Path) -> u64 {
+    let status = std::fs::read_to_string(task.join("status")).unwrap();
+    let counts = status
+        .lines()
+        .filter_map(|line| line.split_once("_ctxt_switches:"));
+    counts
+        .map(|(_, count)| count.trim().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// The threads of the pool with their switches, once those do not change any more.
+fn settled(prefix: &str) -> Vec<(PathBuf, u64)> {
+    let count = || {
+        let mut tasks = tasks_named(prefix);
+        tasks.sort();
+        let counted = tasks.into_iter().map(|task| {
+            let count = switches(&task);
+            (task, count)
+        });
+        counted.collect::<Vec<_>>()
+    };
+    let mut last = count();
+    eventually("the pool's threads sleep", || {
+        thread::sleep(Duration::from_millis(20));
+        let previous = std::mem::replace(&mut last, count());
+        last == previous && last.len() == WORKERS
+    });
+    last
+}
+
+/// No thread of the pool runs for `window`, and there are no others beside its workers.
+fn assert_nobody_wakes(prefix: &str, window: Duration) {
+    let before = settled(prefix);
+    // Not to order anything: this is the time in which nothing must happen.
+    thread::sleep(window);
+    let woken = |(task, count): &(PathBuf, u64)| switches(task) != *count;
+    assert_eq!(
+        before.iter().filter(|thread| woken(thread)).count(),
+        0,
+        "{before:?}"
+    );
+    assert_eq!(tasks_named(prefix).len(), WORKERS);
+}
+
+scenario!(an_idle_pool_never_wakes, |flavour| {
+    let short = Duration::from_millis(300);
+    let pool = flavour.pool(WORKERS);
+    let prefix = flavour.thread_prefix();
+    assert_nobody_wakes(prefix, short);
+
+    // After a burst, a cancelled one, and a job with a deadline that is yet to come.
+    let probe = Probe::new();
+    (0..1_000).for_each(|_| pool.execute(probe.job()).unwrap());
+    pool.wait_idle();
+    let held = hold_workers(&pool, WORKERS);
+    (0..1_000).for_each(|_| pool.execute(probe.job()).unwrap());
+    assert_eq!(pool.cancel_queued(), 1_000);
+    held.release();
+    let deadline = Instant::now() + Duration::from_secs(1_000);
+    pool.job()
+        .deadline(deadline)
+        .submit(probe.job())
+        .unwrap()
+        .join()
+        .unwrap();
+    assert_nobody_wakes(prefix, Duration::from_secs(1));
+
+    // While one worker is busy, the others sleep.
+    let held = hold_workers(&pool, 1);
+    assert_nobody_wakes(prefix, short);
+    held.release();
+    probe.assert_all_dropped(1_001);
+    finish(pool);
+});
+
+/// Has `submit` submit once into the sleeping pool, and counts the threads that it woke.
+fn woken_by(pool: &WorkerPool, prefix: &str, submit: impl FnOnce(&WorkerPool)) -> usize {
+    let before = settled(prefix);
+    submit(pool);
+    pool.wait_idle();
+    let after = settled(prefix);
+    before
+        .into_iter()
+        .zip(after)
+        .filter(|(before, after)| before != after)
+        .count()
+}
+
+scenario!(a_submit_wakes_at_most_one_thread, |flavour| {
+    let pool = flavour.pool(WORKERS);
+    let probe = Probe::new();
+    for _ in 0..5 {
+        let woken = woken_by(&pool, flavour.thread_prefix(), |pool| {
+            pool.execute(probe.job()).unwrap();
+        });
+        assert_eq!(woken, 1, "threads woken by one execute");
+        let woken = woken_by(&pool, flavour.thread_prefix(), |pool| {
+            pool.submit(probe.job()).unwrap().join().unwrap();
+        });
+        assert_eq!(woken, 1, "threads woken by one submit");
+    }
+    probe.assert_all_dropped(10);
+    finish(pool);
+});

@@ -1,0 +1,17 @@
+//! Scenarios: what is done to a pool, and what must be seen. One integration binary, so that it is
+//! linked once; each scenario runs once per flavour of pool, under a watchdog (see [`common`]).
+
+mod common;
+
+mod backpressure;
+mod environment;
+mod liveness;
+mod shutdown;
+
+mod api;
+mod cancel;
+mod counts;
+mod drops;
+mod map;
+mod panics;
+mod time;
