@@ -71,11 +71,16 @@ impl CancelToken {
     /// dropped on this thread before the call returns. O(jobs · log jobs), the first time; later
     /// calls do nothing.
     pub fn cancel(&self) {
+        // All are marked before any captures are dropped: those run user code, which may ask.
+        let mut closed = Vec::new();
         let mut open = vec![Arc::clone(&self.0)];
         while let Some(node) = open.pop() {
             let (callbacks, children) = node.close();
-            callbacks.into_values().for_each(|callback| callback());
+            closed.push(callbacks);
             open.extend(children.into_values().filter_map(|child| child.upgrade()));
+        }
+        for callback in closed.into_iter().flat_map(BTreeMap::into_values) {
+            callback();
         }
     }
 

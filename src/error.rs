@@ -205,6 +205,8 @@ impl<F> Error for SubmitError<F> {}
 pub enum BuildError {
     /// `workers(0)`: nothing would ever run.
     NoWorkers,
+    /// More workers than 65,536.
+    TooManyWorkers,
     /// `concurrency(0)`: nothing would ever be admitted.
     NoConcurrency,
     /// `queue_limit(0)`: nothing would ever be queued.
@@ -224,6 +226,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::NoWorkers => f.write_str("a pool needs at least one worker"),
+            BuildError::TooManyWorkers => f.write_str("a pool has at most 65,536 workers"),
             BuildError::NoConcurrency => f.write_str("a concurrency of 0 would admit nothing"),
             BuildError::NoQueueLimit => f.write_str("a queue limit of 0 would accept nothing"),
             BuildError::InvalidName => f.write_str("a thread name cannot hold a NUL byte"),

@@ -96,8 +96,11 @@ fn poll<D: Delegate>(delegate: &D) -> Option<D::Task> {
 }
 
 thread_local! {
-    /// The home of the pool whose thread this is; 0 on any other thread.
+    /// The home of the pool whose thread this is; 0 on any other thread. Set once and never unset:
+    /// up to its last destructor a thread belongs to its pool, and must not wait for it.
     static HOME: Cell<usize> = const { Cell::new(0) };
+    /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last.
+    static VISITS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     /// What [`with_bench`] gives out, on the thread of a pool that asked for it.
     static BENCH: RefCell<Option<Rc<dyn std::any::Any>>> = const { RefCell::new(None) };
 }
@@ -109,12 +112,37 @@ pub(crate) fn here() -> Option<usize> {
     (home != 0).then_some(home)
 }
 
-/// Makes this a thread of the pool at `home` until the guard is dropped. `bench` is what jobs on this
-/// thread may get at through [`with_bench`].
+/// Whether this thread must not wait for the pool at `home`: it is one of its threads, or about to
+/// drop what a withdrawn job of the pool has captured. In both cases the pool waits for this thread.
+pub(crate) fn is_awaited_by(home: usize) -> bool {
+    here() == Some(home)
+        || VISITS
+            .try_with(|visits| visits.borrow().contains(&home))
+            .unwrap_or(false)
+}
+
+/// Makes this a thread of the pool at `home`. Until the guard is dropped, jobs on this thread may get
+/// at `bench` through [`with_bench`].
 pub(crate) fn enter(home: usize, bench: Rc<dyn std::any::Any>) -> Membership {
     HOME.set(home);
     BENCH.set(Some(bench));
     Membership
+}
+
+/// Marks this thread as one that the pool at `home` waits for, until the guard is dropped.
+pub(crate) fn visit(home: usize) -> Visit {
+    let listed = VISITS.try_with(|visits| visits.borrow_mut().push(home));
+    Visit(listed.is_ok())
+}
+
+pub(crate) struct Visit(bool);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = VISITS.try_with(|visits| visits.borrow_mut().pop());
+        }
+    }
 }
 
 /// Calls `f` with this thread's bench, if it is a `B`.
@@ -127,7 +155,6 @@ pub(crate) struct Membership;
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        HOME.set(0);
         BENCH.set(None);
     }
 }
@@ -205,13 +232,23 @@ mod tests {
     }
 
     #[test]
-    fn membership_ends_with_its_guard() {
-        {
-            let _member = enter(64, Rc::new(5u8));
+    fn a_thread_belongs_to_its_pool_and_visits_others() {
+        std::thread::spawn(|| {
+            assert_eq!(here(), None);
+            {
+                let _member = enter(64, Rc::new(5u8));
+                assert_eq!(with_bench(|n: &u8| *n), Some(5));
+                assert_eq!(with_bench(|n: &u16| *n), None);
+            }
+            assert_eq!(here(), Some(64), "to the end");
+            assert_eq!(with_bench(|n: &u8| *n), None);
+            let visit = visit(128);
+            assert!(is_awaited_by(64) && is_awaited_by(128) && !is_awaited_by(256));
             assert_eq!(here(), Some(64));
-            assert_eq!(with_bench(|n: &u8| *n), Some(5));
-            assert_eq!(with_bench(|n: &u16| *n), None);
-        }
-        assert_eq!(here(), None);
+            drop(visit);
+            assert!(!is_awaited_by(128));
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::tenants::{Account, Tenants};
 use super::waiting::Waiting;
 use crate::fair::{FairQueue, Id, Priority, Weight};
-use crate::job::{Claim, Job, Place};
+use crate::job::{Claim, InPlace, Job, Place};
 use crate::ledger::{Entry, Load, Seat};
 use crate::sync::{Arc, AtomicBool, CachePadded, Mutex, MutexGuard, Ordering};
 
@@ -116,8 +116,13 @@ impl Gate {
     pub(crate) fn try_enter(&self, who: Who<'_>) -> (Entry, Option<Id>) {
         let mut inner = self.lock();
         let id = inner.resolve(who);
-        let entry = inner.try_enter(id);
-        (entry, (entry == Entry::Granted).then_some(id))
+        match inner.try_enter(id) {
+            Entry::Granted => (Entry::Granted, Some(id)),
+            refused => {
+                inner.tenants.tidy(id);
+                (refused, None)
+            }
+        }
     }
 
     /// Reserves room, waiting on `seat` until `deadline`.
@@ -137,7 +142,11 @@ impl Gate {
                     } = &mut *inner;
                     (id, waiting.sit_down(tenants, id, seat))
                 }
-                entry => return (entry, (entry == Entry::Granted).then_some(id)),
+                Entry::Granted => return (Entry::Granted, Some(id)),
+                refused => {
+                    inner.tenants.tidy(id);
+                    return (refused, None);
+                }
             }
         };
         let entry = seat.wait(deadline);
@@ -189,9 +198,24 @@ impl Gate {
         self.step(|inner, _| inner.end(tenant))
     }
 
-    /// As [`Gate::next`], but the caller keeps its token without a job.
-    pub(crate) fn end(&self, tenant: Id) {
-        self.lock().end(tenant);
+    /// A job of `tenant` that ran without a token has ended. `true`: a token goes to a slot now, as
+    /// the tenant may run another job.
+    pub(crate) fn end(&self, tenant: Id) -> bool {
+        let mut inner = self.lock();
+        inner.end(tenant);
+        let takes_token = inner.tokens > 0 && inner.queue.peek().is_some();
+        inner.tokens -= usize::from(takes_token);
+        takes_token
+    }
+
+    /// As [`Gate::next`], for a thread that cannot begin another job yet. `true`: there is one, and
+    /// the token goes to a slot where it can be taken up; otherwise it is left with the gate.
+    pub(crate) fn end_and_pass_on(&self, tenant: Id) -> bool {
+        let mut inner = self.lock();
+        inner.end(tenant);
+        let is_wanted = inner.queue.peek().is_some();
+        inner.tokens += usize::from(!is_wanted);
+        is_wanted
     }
 
     fn step(
@@ -223,17 +247,23 @@ impl Gate {
         after.settle();
     }
 
-    /// As [`Gate::withdraw`], for a job that begins in place; returns its tenant.
-    pub(crate) fn begin_in_place(&self, place: &Place) -> Option<Id> {
+    /// Claims a job under the lock and takes it out of its lane, to run in place. No worker can come
+    /// for it in between, find it claimed, and clear it away before it is known whose it is.
+    pub(crate) fn begin_in_place(
+        &self,
+        place: &Place,
+        claim: &dyn Fn() -> Option<usize>,
+    ) -> Option<InPlace> {
         let mut after = Aftermath::default();
         let mut inner = self.lock();
+        let slot = claim()?;
         let tenant = inner.take_out(place, &mut after);
         if let Some(id) = tenant {
             inner.begin(id);
         }
         drop(inner);
         after.settle();
-        tenant
+        Some(InPlace { slot, tenant })
     }
 
     /// Empties all lanes; the jobs are the caller's to withdraw.
@@ -346,11 +376,7 @@ impl Inner {
     }
 
     fn try_enter(&mut self, id: Id) -> Entry {
-        let entry = self.waiting.try_enter(&mut self.tenants, id);
-        if entry != Entry::Granted {
-            self.tenants.tidy(id);
-        }
-        entry
+        self.waiting.try_enter(&mut self.tenants, id)
     }
 
     fn push(

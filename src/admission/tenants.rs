@@ -22,7 +22,9 @@ pub(super) struct Account {
     pub(super) reserved: usize,
     pub(super) max_running: Option<usize>,
     pub(super) queue_limit: Option<usize>,
-    /// Submitters that wait for room, in order of arrival.
+    /// Submitters that have sat down to wait for room and not got up again.
+    pub(super) sitting: usize,
+    /// Those of them whose wait has not ended yet, in order of arrival.
     pub(super) waiting: BTreeMap<u64, Arc<Seat>>,
     /// The first waiter's number, if all it waits for is room in the pool.
     pub(super) ready: Option<u64>,
@@ -38,6 +40,7 @@ impl Account {
             running: 0,
             completed: 0,
             reserved: 0,
+            sitting: 0,
             max_running: None,
             queue_limit: None,
             waiting: BTreeMap::new(),
@@ -57,7 +60,7 @@ impl Account {
     }
 
     fn is_busy(&self) -> bool {
-        self.queued + self.running + self.reserved > 0 || !self.waiting.is_empty()
+        self.queued + self.running + self.reserved + self.sitting > 0
     }
 }
 

@@ -79,14 +79,18 @@ impl Waiting {
     pub(super) fn sit_down(&mut self, tenants: &mut Tenants, tenant: Id, seat: &Arc<Seat>) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        tenants[tenant].waiting.insert(number, Arc::clone(seat));
+        let account = &mut tenants[tenant];
+        account.sitting += 1;
+        account.waiting.insert(number, Arc::clone(seat));
         self.update_ready(tenants, tenant);
         number
     }
 
     /// A submitter has given up waiting.
     pub(super) fn stand_up(&mut self, tenants: &mut Tenants, tenant: Id, number: u64) {
-        tenants[tenant].waiting.remove(&number);
+        let account = &mut tenants[tenant];
+        account.sitting -= 1;
+        account.waiting.remove(&number);
         self.update_ready(tenants, tenant);
     }
 
@@ -105,6 +109,7 @@ impl Waiting {
             account.ready = None;
             if let Some(seat) = account.waiting.remove(&number) {
                 if seat.claim(Entry::Granted) {
+                    account.sitting -= 1;
                     account.reserved += 1;
                     self.used += 1;
                     granted.push(seat);

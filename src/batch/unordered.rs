@@ -12,6 +12,7 @@ use crate::error::JobError;
 use crate::job::JobHandle;
 use crate::pool::Submit;
 use crate::sync::Arc;
+use crate::worker;
 
 /// The iterator of [`WorkerPool::map_unordered`](crate::WorkerPool::map_unordered): results in the
 /// order in which they become available. Otherwise as [`Map`](crate::Map).
@@ -111,7 +112,8 @@ where
                 Err(TryRecvError::Disconnected) => unreachable!("the map holds a sender"),
                 Err(TryRecvError::Empty) => {}
             }
-            if !self.jobs.values().flatten().any(JobHandle::run_in_place) {
+            let runs_here = worker::here().is_some();
+            if !(runs_here && self.jobs.values().flatten().any(JobHandle::run_in_place)) {
                 break;
             }
         }
@@ -121,6 +123,12 @@ where
     /// Waits for the next notice. A job's deadline or token can settle it without a worker, but its
     /// captures, and so its notice, are dropped then as well.
     fn wait_settled(&self) -> u64 {
+        // In a forked child no notice comes for what the parent has submitted.
+        if let Some((key, Ok(job))) = self.jobs.first_key_value() {
+            if job.is_lost() {
+                return *key;
+            }
+        }
         self.settled.recv().expect("the map holds a sender")
     }
 }

@@ -174,17 +174,17 @@ impl Rotation {
     fn come_back<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, key: (Tag, u64)) {
         let turn = &lanes[lane].turn;
         let from = turn.run;
-        if !self.runs[from].solo {
-            if !self.try_append(lanes, from, Place::Served, lane, key) {
-                self.enter(lanes, lane);
-            }
-            return;
-        }
-        let run = self.run_of(turn.weight);
+        let run = if self.runs[from].solo {
+            self.run_of(turn.weight)
+        } else {
+            from
+        };
         if !self.try_append(lanes, run, Place::Served, lane, key) {
             self.enter(lanes, lane);
         }
-        self.repost(lanes, from);
+        if lanes[lane].turn.run != from {
+            self.repost(lanes, from);
+        }
     }
 
     /// Appends a lane to a list, if it sorts there; an empty list takes any.

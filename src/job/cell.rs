@@ -23,6 +23,7 @@ use crate::fork;
 use crate::ledger::Fate;
 use crate::sync::{Arc, AtomicU32, Ordering, Weak, thread};
 use crate::unwind;
+use crate::worker;
 
 /// A closure larger than this is boxed beside its cell. Cancelling a queued job then frees the bulk
 /// of it at once; what stays until a worker comes across the entry is a small cell.
@@ -32,13 +33,21 @@ const LARGE: usize = 256;
 pub(crate) trait HomeKeeper: Send + Sync {
     /// A job counted in `slot` has been claimed to be dropped.
     fn withdrawn(&self, slot: usize, place: &Place, fate: Fate);
-    /// A job counted in `slot` has been claimed to run in place, by one of the pool's threads.
-    /// Returns its tenant, if it has one.
-    fn begins_in_place(&self, slot: usize, place: &Place) -> Option<Id>;
+    /// One of the pool's threads wants to run a job in place: `claim` it, and if that succeeds, let it
+    /// begin.
+    fn begin_in_place(&self, place: &Place, claim: &dyn Fn() -> Option<usize>) -> Option<InPlace>;
     /// It has run, and its result is not visible yet.
-    fn ends_in_place(&self, slot: usize, tenant: Option<Id>, panicked: bool);
+    fn end_in_place(&self, job: &InPlace, panicked: bool);
     /// Nothing is left of a job of which one of the above was said.
     fn gone(&self, slot: usize);
+}
+
+/// A job that runs in place.
+pub(crate) struct InPlace {
+    /// Where it is counted.
+    pub(crate) slot: usize,
+    /// With a limit: its tenant.
+    pub(crate) tenant: Option<Id>,
 }
 
 /// Where jobs come from: part of the pool, at a fixed address.
@@ -122,6 +131,8 @@ struct Table {
     result: unsafe fn(NonNull<Header>) -> *mut (),
     /// Drops the stored result.
     drop_result: unsafe fn(NonNull<Header>),
+    /// Whether dropping the result runs code.
+    has_drop: bool,
     /// Frees a cell that holds neither closure nor result any more.
     free: unsafe fn(NonNull<Header>),
 }
@@ -234,6 +245,7 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
             unsafe { &raw mut (*Self::body(header)).result }.cast()
         },
         drop_result: Self::drop_result,
+        has_drop: mem::needs_drop::<T>(),
         free: Self::free,
     };
 
@@ -407,30 +419,46 @@ impl CellRef {
         let witness = self.header().witness();
         stage.begin();
         let panicked = self.call();
-        stage.end(panicked);
+        let is_sealed = stage.asks_for_handle() && self.header().state.seal();
+        let lingers = !is_sealed && (panicked || self.header().table.has_drop);
+        stage.end(panicked, lingers);
+        // The job is finished with when its result is published, or dropped if nobody wants it. But
+        // whoever joins it may end the idle moment that follows by its next submit. So if somebody
+        // waits for one, a job whose handle is sure to take the result is counted before.
+        if is_sealed {
+            stage.load.finish();
+        }
         self.settle_as_runner();
         testify(witness);
-        stage.load.finish();
+        if !is_sealed {
+            stage.load.finish();
+        }
         panicked
     }
 
     /// Runs a queued job on this thread, which belongs to the pool that `here` says; `false` if that
     /// is not the job's pool, or the job is no longer queued.
     pub(super) fn run_in_place(&self, here: Option<usize>) -> bool {
-        let home = self.header().home.map(|home| home.as_ptr().addr());
-        if here.is_none() || home != here || self.expire() {
+        let home = self.header().home;
+        if here.is_none() || home.map(|home| home.as_ptr().addr()) != here || self.expire() {
             return false;
         }
-        let Claim::Won { slot } = self.header().state.claim_to_run() else {
+        // SAFETY: this thread is one of the pool's, which keeps it alive.
+        let Some(keeper) = home.and_then(|home| unsafe { home.as_ref() }.keeper.upgrade()) else {
             return false;
         };
-        let keeper = self.pin();
-        let tenant = keeper.begins_in_place(slot, self.header().place());
+        let claim = || match self.header().state.claim_to_run() {
+            Claim::Won { slot } => Some(slot),
+            _ => None,
+        };
+        let Some(job) = keeper.begin_in_place(self.header().place(), &claim) else {
+            return false;
+        };
         let panicked = self.call();
-        keeper.ends_in_place(slot, tenant, panicked);
+        keeper.end_in_place(&job, panicked);
         self.settle();
         testify(self.header().witness());
-        keeper.gone(slot);
+        keeper.gone(job.slot);
         true
     }
 
@@ -455,12 +483,16 @@ impl CellRef {
     pub(super) fn withdraw(&self, fate: Fate) -> Claim {
         let claim = self.header().state.claim_to_drop();
         if let Claim::Won { slot } = claim {
-            let keeper = self.pin();
+            let (keeper, home) = self.pin();
             keeper.withdrawn(slot, self.header().place(), fate);
             self.unsubscribe();
+            let visit = worker::visit(home);
             self.refuse(fate);
+            drop(visit);
             testify(self.header().witness());
+            // Before the joiner can go on: its next submit may end the idle moment that follows.
             keeper.gone(slot);
+            self.settle();
         }
         claim
     }
@@ -470,10 +502,24 @@ impl CellRef {
         let claim = self.header().state.claim_to_drop();
         debug_assert!(claim.is_won());
         self.refuse(fate);
+        self.settle();
     }
 
-    /// Drops the claimed closure and settles.
+    /// The queue goes down with the job in it. No pool does that to a job that still waits; if one
+    /// did, the handle would resolve all the same.
+    pub(super) fn abandon(self) {
+        if self.header().state.claim_to_drop().is_won() {
+            self.unsubscribe();
+            self.refuse(Fate::Discarded);
+            testify(self.header().witness());
+            self.settle();
+        }
+    }
+
+    /// Drops the claimed closure and stores `fate` as the result. A capture that waits for the job
+    /// itself while it is dropped is told so, as a running job would be.
     fn refuse(&self, fate: Fate) {
+        let _here = ancestors::enter(self.address());
         let error = match fate {
             Fate::Cancelled => JobError::Cancelled,
             Fate::Expired => JobError::Expired,
@@ -481,7 +527,6 @@ impl CellRef {
         };
         // SAFETY: the caller has claimed the closure, and calls once.
         unsafe { (self.header().table.refuse)(self.header, error) };
-        self.settle();
     }
 
     /// Withdraws a queued job whose deadline has passed; `true` if that made it settle.
@@ -495,15 +540,18 @@ impl CellRef {
     ///
     /// A counted reference in each cell would cost two contended atomic steps a job. Instead a pool
     /// outlives its unfinished jobs: its threads own it, and end only when every job that was
-    /// counted in is counted as finished. A claimed job is not, until its claimer says so.
-    fn pin(&self) -> Arc<dyn HomeKeeper> {
-        let home = self
-            .header()
-            .home
-            .expect("a job that can be queued has a home");
+    /// counted in is counted as finished; should they all be retired before that, the pool owns
+    /// itself until then. A claimed job is not finished until its claimer says so.
+    ///
+    /// Also returns what tells the pool from others.
+    fn pin(&self) -> (Arc<dyn HomeKeeper>, usize) {
+        let home = self.header().home;
+        let home = home.expect("a job that can be queued has a home");
         // SAFETY: the job is claimed and not finished, so the pool is alive, as argued above.
-        let keeper = unsafe { home.as_ref() }.keeper.upgrade();
-        keeper.expect("a pool outlives its unfinished jobs")
+        let home = unsafe { home.as_ref() };
+        let keeper = home.keeper.upgrade();
+        let keeper = keeper.expect("a pool outlives its unfinished jobs");
+        (keeper, home.address())
     }
 
     /// Publishes the stored result, and keeps this reference.
@@ -568,7 +616,9 @@ impl CellRef {
             .and_then(|c| c.subscription.as_ref());
         let subscription = subscription.expect("only a job with a subscription subscribes");
         subscription.start(Box::new(move || {
-            self.withdraw(Fate::Cancelled);
+            if !self.is_forked() {
+                self.withdraw(Fate::Cancelled);
+            }
         }));
     }
 
@@ -645,6 +695,11 @@ impl<T> std::ops::Deref for HandleRef<T> {
 
 impl<T> Drop for HandleRef<T> {
     fn drop(&mut self) {
+        if self.cell.is_forked() && self.cell.phase() != Phase::Settled {
+            // Whoever would settle it exists in the parent alone, perhaps in the midst of it. Nothing
+            // of the job is touched in the child.
+            return;
+        }
         if self.cell.header().state.detach() {
             // The reference is given up, and was not the last: whoever settles drops the result.
             return;

@@ -11,7 +11,7 @@ use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 use std::ptr::NonNull;
 
 use super::cell::{CellRef, Header};
-use crate::ledger::{Fate, Load, Room};
+use crate::ledger::{Fate, Idle, Load, Room};
 use crate::unwind;
 
 type Words = [MaybeUninit<usize>; 3];
@@ -50,7 +50,8 @@ pub(crate) enum Claim {
 
 /// Somebody who has to know at once that a job has ended, before its result can be seen.
 pub(crate) trait Turn {
-    fn ended(&self, panicked: bool);
+    /// With `lingers`, user code is still to come: the thread may have to drop the result.
+    fn ended(&self, panicked: bool, lingers: bool);
 }
 
 /// The counts that a job passes through on its way, of the slot that it is counted in.
@@ -58,6 +59,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) load: &'a Load,
     pub(crate) room: Option<&'a Room>,
     pub(crate) turn: Option<&'a dyn Turn>,
+    pub(crate) idle: Option<&'a Idle>,
 }
 
 impl Stage<'_> {
@@ -69,11 +71,17 @@ impl Stage<'_> {
 
     /// The closure has returned or panicked, and nobody can see its result yet.
     #[inline]
-    pub(super) fn end(&self, panicked: bool) {
+    pub(super) fn end(&self, panicked: bool, lingers: bool) {
         if let Some(turn) = self.turn {
-            turn.ended(panicked);
+            turn.ended(panicked, lingers);
         }
         self.load.end(panicked);
+    }
+
+    /// Whether somebody has to know before the end who will drop the job's result.
+    #[inline]
+    pub(super) fn asks_for_handle(&self) -> bool {
+        self.turn.is_some() || self.idle.is_some_and(Idle::is_awaited)
     }
 
     #[inline]
@@ -237,7 +245,7 @@ impl<F: FnOnce()> Inline<F> {
         stage.begin();
         let outcome = unwind::run(f);
         let panicked = outcome.is_err();
-        stage.end(panicked);
+        stage.end(panicked, panicked);
         if let Err(payload) = outcome {
             unwind::discard(payload);
         }
@@ -277,7 +285,7 @@ static CELL: Table = Table {
     // SAFETY: as for `claim`.
     cell: |words| Some(unsafe { header_of(words) }),
     // SAFETY: as above.
-    drop: |words| drop(unsafe { cell_of(words) }),
+    drop: |words| unsafe { cell_of(words) }.abandon(),
 };
 
 /// # Safety
@@ -327,6 +335,7 @@ mod tests {
             load: &load,
             room: None,
             turn: None,
+            idle: None,
         };
         let token = Arc::new(AtomicUsize::new(0));
         for action in 0..3 {

@@ -142,14 +142,20 @@ impl<T> JobHandle<T> {
     /// Calls the job off if it has not begun. `true`: it never ran and never will, and its captures
     /// are gone or just being dropped. `false`: it runs or has run.
     ///
-    /// What is left in the queue is a small empty entry that the next worker to come by throws away.
+    /// What is left in a slot's queue is an empty entry, of the size of the result, that the next
+    /// worker to come by throws away. A job in a lane leaves nothing.
     pub fn cancel(&self) -> bool {
         !self.job.is_forked() && self.job.withdraw(Fate::Cancelled) != Claim::Runs
     }
 
+    /// Whether the job was submitted in the process that this one was forked from.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.job.is_forked()
+    }
+
     /// Runs the job on this thread if it is queued and this is a thread of its pool.
     pub(crate) fn run_in_place(&self) -> bool {
-        self.job.run_in_place(worker::here())
+        !self.job.is_forked() && self.job.run_in_place(worker::here())
     }
 
     /// Waits until the job has settled; `false` if `deadline` comes first, or in a forked child,

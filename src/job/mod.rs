@@ -17,6 +17,6 @@ mod entry;
 mod handle;
 mod state;
 
-pub(crate) use cell::{Conditions, Home, HomeKeeper, Place, Witness, detached};
+pub(crate) use cell::{Conditions, Home, HomeKeeper, InPlace, Place, Witness, detached};
 pub(crate) use entry::{Claim, Job, Stage, Turn};
 pub use handle::JobHandle;

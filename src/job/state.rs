@@ -10,7 +10,7 @@
 //! canceller). Whoever claimed is also the one who settles. Three references keep the memory alive,
 //! each a bit; whoever clears the last one frees it.
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, thread};
 
 /// Set once by whoever takes the closure out; never unset.
 const CLAIMED: usize = 1 << 0;
@@ -19,6 +19,9 @@ const NEVER_RUNS: usize = 1 << 1;
 /// Set once when the result is stored; never unset. Until then the result belongs to the claimer,
 /// afterwards to whoever holds [`Ref::Handle`].
 const SETTLED: usize = 1 << 2;
+/// Set by a runner that has to count the job as finished before it publishes the result: from then on
+/// the handle stays where it is. Never unset.
+const SEALED: usize = 1 << 7;
 /// Set while a joiner's thread is stored in the waiter field. From `SETTLED` on the field belongs to
 /// the settler, before that to the joiner.
 const WAITING: usize = 1 << 3;
@@ -191,11 +194,29 @@ impl State {
             .is_ok()
     }
 
+    /// Holds the handle until the job has settled; `false` if it is gone already.
+    #[must_use]
+    pub(super) fn seal(&self) -> bool {
+        self.0.fetch_or(SEALED, Ordering::AcqRel) & Ref::Handle as usize != 0
+    }
+
     /// Gives up the handle unless the job has settled; `false`: it has, and the result is still the
     /// caller's. Never the last reference: an unsettled job has an entry or somebody who claimed it.
+    /// A sealed job settles within a few instructions.
     #[must_use]
     pub(super) fn detach(&self) -> bool {
-        self.update_unsettled(|s| s & !(Ref::Handle as usize))
+        loop {
+            let detached = self
+                .0
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |s| {
+                    (s & (SETTLED | SEALED) == 0).then_some(s & !(Ref::Handle as usize))
+                });
+            match detached {
+                Ok(_) => return true,
+                Err(now) if now & SETTLED != 0 => return false,
+                Err(_) => thread::yield_now(),
+            }
+        }
     }
 
     /// Gives up a reference; `true`: it was the last one, and the memory is the caller's to free.
@@ -246,6 +267,18 @@ mod tests {
         assert_eq!(state.phase(), Phase::Settled);
         assert!(!state.detach(), "a settled job's result is the handle's");
         assert!(state.release(Ref::Handle));
+    }
+
+    #[test]
+    fn a_sealed_handle_waits_for_the_result() {
+        let state = State::new(0, &BOTH);
+        assert!(state.seal());
+        assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
+        assert!(!state.detach());
+
+        let state = State::new(0, &BOTH);
+        assert!(state.detach());
+        assert!(!state.seal());
     }
 
     #[test]

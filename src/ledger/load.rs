@@ -6,7 +6,8 @@
 //!
 //! A gauge is a difference of counters, so the order of reading matters: a job is counted *in*
 //! before it is counted *out*, and a reader takes the outs before the ins. With acquire loads on
-//! counters that are only ever released upwards, no difference can come out negative.
+//! counters that are only ever released upwards, no difference comes out negative; the one exception
+//! stands at [`Load::pending`].
 
 use crate::sync::{AtomicU64, CachePadded, Ordering};
 

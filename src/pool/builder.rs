@@ -43,6 +43,10 @@ pub enum Nested {
     Local,
 }
 
+/// More threads than systems are set up for; asking for them is a mistake that should not end in an
+/// allocation that fails.
+const MAX_WORKERS: usize = 1 << 16;
+
 /// A concurrency that no pool of fewer workers exceeds.
 const FAIR: usize = usize::MAX;
 
@@ -203,6 +207,9 @@ impl PoolBuilder {
         let workers = workers.unwrap_or_else(num_cpus::get);
         if workers == 0 {
             return Err(BuildError::NoWorkers);
+        }
+        if workers > MAX_WORKERS {
+            return Err(BuildError::TooManyWorkers);
         }
         if settings.concurrency == Some(0) {
             return Err(BuildError::NoConcurrency);

@@ -6,12 +6,13 @@ use super::{Nested, PanicPolicy, Settings};
 use crate::admission::{Gate, Request};
 use crate::error::Rejected;
 use crate::fair::{FairQueue, Id};
-use crate::job::{Home, HomeKeeper, Job, Place, Stage};
+use crate::job::{Home, HomeKeeper, InPlace, Job, Place, Stage};
 use crate::ledger::{Fate, Idle, Load, Room, Tally, is_idle};
 use crate::slot::sleep::Sleep;
 use crate::slot::{self, Slot, Sweeps};
 use crate::strategy::{Strategy, pick_slot};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Deque, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Deque, Mutex, Ordering, Weak};
+use crate::unwind;
 use crate::worker;
 
 pub(super) struct Core {
@@ -23,6 +24,8 @@ pub(super) struct Core {
     retired_count: AtomicUsize,
     /// Restarts left.
     restarts: AtomicUsize,
+    /// With all slots retired, what keeps the pool alive for its unfinished jobs.
+    afterlife: Mutex<Option<Arc<Core>>>,
     cursor: CachePadded<AtomicUsize>,
     pub(super) sleep: Sleep,
     pub(super) sweeps: Sweeps,
@@ -57,6 +60,7 @@ impl Core {
             retired: (0..count).map(|_| AtomicBool::new(false)).collect(),
             retired_count: AtomicUsize::new(0),
             restarts: AtomicUsize::new(restarts),
+            afterlife: Mutex::new(None),
             cursor: CachePadded::default(),
             sleep: Sleep::new(count),
             sweeps: Sweeps::default(),
@@ -82,8 +86,14 @@ impl Core {
     }
 
     /// Whether the current thread is one of the pool's.
-    pub(super) fn is_here(&self) -> bool {
+    fn is_here(&self) -> bool {
         worker::here() == Some(self.home.address())
+    }
+
+    /// Whether the pool waits for the current thread, which must not wait for the pool then: it is
+    /// one of the pool's, or drops what a withdrawn job has captured.
+    pub(super) fn is_waiting_for_this_thread(&self) -> bool {
+        worker::is_awaited_by(self.home.address())
     }
 
     pub(super) fn is_forked(&self) -> bool {
@@ -213,13 +223,20 @@ impl Core {
     }
 
     /// The last slot may have been retired after a job was counted in and before it was pushed. The
-    /// sweep for that comes after the phase has changed, this look comes after the push, both with
-    /// a fence or a lock between: one of the two finds the job.
+    /// sweep for that comes after the slots were counted as retired, this look comes after the push,
+    /// both with a fence or a lock between: one of the two finds the job. The phase would not do, for
+    /// a pool that was closed before does not become exhausted.
     #[inline]
     fn sweep_if_exhausted(&self) {
-        if self.progress.get() == Phase::Exhausted {
+        if self.is_exhausted() {
             self.sweep(Fate::Discarded);
         }
+    }
+
+    /// Whether all slots are retired.
+    #[inline]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.retired_count.load(Ordering::SeqCst) == self.slots.len()
     }
 
     /// Onto the deque of the current thread, where it comes out last in, first out.
@@ -264,6 +281,7 @@ impl Core {
             load: self.load(slot),
             room: self.room.as_ref(),
             turn: None,
+            idle: Some(&self.idle),
         }
     }
 
@@ -281,12 +299,19 @@ impl Core {
         if closed {
             self.progress.advance(Phase::Stopped);
             self.sleep.wake_all();
+            self.end_afterlife();
         }
+    }
+
+    /// The caller has a reference of its own, so the pool does not end here.
+    fn end_afterlife(&self) {
+        let afterlife = self.afterlife.lock().take();
+        drop(afterlife);
     }
 
     /// With a limit, the pool is not idle before all tokens are back: those that still wait at a slot
     /// count there as pending. The thread that brings the last one back looks once more.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         is_idle(self.loads(), || {
             self.gate.as_ref().is_none_or(Gate::is_at_rest)
         })
@@ -315,6 +340,7 @@ impl Core {
 
     /// Withdraws all that is queued; returns how many jobs that were.
     pub(super) fn sweep(&self, fate: Fate) -> usize {
+        let _visit = worker::visit(self.home.address());
         let count = match &self.gate {
             None => slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate),
             Some(gate) => self.sweep_lanes(gate, fate),
@@ -325,7 +351,7 @@ impl Core {
 
     fn sweep_lanes(&self, gate: &Gate, fate: Fate) -> usize {
         let count = self.withdraw_from_lanes(gate.drain(), fate);
-        if self.progress.get() == Phase::Exhausted {
+        if self.is_exhausted() {
             // No thread is left to bring back the tokens that wait at the slots.
             gate.return_tokens(self.slots.iter().map(Slot::take_all_tokens).sum());
         }
@@ -334,6 +360,10 @@ impl Core {
 
     /// Withdraws jobs that have been taken out of their lanes; returns how many were still waiting.
     pub(super) fn withdraw_from_lanes(&self, jobs: Vec<Job>, fate: Fate) -> usize {
+        if jobs.is_empty() {
+            return 0;
+        }
+        let _visit = worker::visit(self.home.address());
         let stage = self.stage(self.lanes());
         let withdrawn = jobs
             .into_iter()
@@ -350,13 +380,19 @@ impl Core {
 
     /// The thread of `slot` ends and none will follow. What waits there is for the others; after the
     /// last one, for nobody.
-    pub(super) fn retire(&self, slot: usize) {
+    pub(super) fn retire(self: &Arc<Self>, slot: usize) {
         self.retired[slot].store(true, Ordering::Release);
-        let retired = self.retired_count.fetch_add(1, Ordering::AcqRel) + 1;
+        let retired = self.retired_count.fetch_add(1, Ordering::SeqCst) + 1;
         if retired == self.slots.len() {
+            // Threads no longer keep the pool alive, and a job may be claimed and not finished:
+            // whoever sees the last one finished takes this away.
+            *self.afterlife.lock() = Some(Arc::clone(self));
             self.progress.advance(Phase::Exhausted);
             self.close_room();
             self.sweep(Fate::Discarded);
+            if self.progress.get() == Phase::Stopped {
+                self.end_afterlife();
+            }
             return;
         }
         if !self.slots[slot].is_empty() {
@@ -367,6 +403,15 @@ impl Core {
 
     pub(super) fn live_slots(&self) -> usize {
         self.slots.len() - self.retired_count.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // What hooks have captured is the user's, and whoever drops the pool is not to be hit by it.
+        let settings = &mut self.settings;
+        unwind::discard(settings.on_thread_start.take());
+        unwind::discard(settings.on_thread_stop.take());
     }
 }
 
@@ -381,19 +426,29 @@ impl HomeKeeper for Core {
         }
     }
 
-    fn begins_in_place(&self, slot: usize, place: &Place) -> Option<Id> {
-        self.load(slot).begin_elsewhere();
+    fn begin_in_place(&self, place: &Place, claim: &dyn Fn() -> Option<usize>) -> Option<InPlace> {
+        let job = match &self.gate {
+            None => InPlace {
+                slot: claim()?,
+                tenant: None,
+            },
+            Some(gate) => gate.begin_in_place(place, claim)?,
+        };
+        self.load(job.slot).begin_elsewhere();
         if let Some(room) = &self.room {
             room.leave();
         }
-        self.gate.as_ref()?.begin_in_place(place)
+        Some(job)
     }
 
-    fn ends_in_place(&self, slot: usize, tenant: Option<Id>, panicked: bool) {
-        if let (Some(gate), Some(tenant)) = (&self.gate, tenant) {
-            gate.end(tenant);
+    fn end_in_place(&self, job: &InPlace, panicked: bool) {
+        if let (Some(gate), Some(tenant)) = (&self.gate, job.tenant) {
+            // Its end may let another job of the tenant run, which no token is on its way for.
+            if gate.end(tenant) {
+                self.send_token();
+            }
         }
-        self.load(slot).end_elsewhere(panicked);
+        self.load(job.slot).end_elsewhere(panicked);
     }
 
     fn gone(&self, slot: usize) {

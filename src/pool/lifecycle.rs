@@ -29,10 +29,11 @@ impl WorkerPool {
     /// everybody who waits, whatever is submitted after it.
     ///
     /// # Panics
-    /// On a thread of the pool: the job that calls it would wait for itself.
+    /// On a thread of the pool, or in a destructor of something that a cancelled job of the pool had
+    /// captured: the pool would wait for this very thread.
     pub fn wait_idle(&self) {
         assert!(
-            !self.core.is_here(),
+            !self.core.is_waiting_for_this_thread(),
             "wait_idle was called by a job of the pool it waits for, and would never return"
         );
         if !self.core.is_forked() {
@@ -43,7 +44,7 @@ impl WorkerPool {
     /// As [`wait_idle`](WorkerPool::wait_idle), for at most `timeout`. `false` if there was no such
     /// moment; always on a thread of the pool, and in a forked child.
     pub fn wait_idle_timeout(&self, timeout: Duration) -> bool {
-        if self.core.is_here() || self.core.is_forked() {
+        if self.core.is_waiting_for_this_thread() || self.core.is_forked() {
             return false;
         }
         self.core.wait_idle(Instant::now().checked_add(timeout))
@@ -67,9 +68,11 @@ impl WorkerPool {
     /// # Errors
     /// When the time is up, jobs that are still queued settle as
     /// [`JobError::Discarded`](crate::JobError::Discarded); those that run finish on their own, and
-    /// the threads end after them without being joined. The error holds both counts.
+    /// the threads end after them without being joined. The error holds both counts; a job of which
+    /// only a detached result is still being dropped is in neither. What is awaited in time is the end
+    /// of the jobs: stop hooks and destructors of thread-locals then take as long as they take.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), ShutdownTimeout> {
-        if self.core.is_here() || self.core.is_forked() {
+        if self.core.is_waiting_for_this_thread() || self.core.is_forked() {
             return Ok(());
         }
         self.close();
@@ -78,7 +81,7 @@ impl WorkerPool {
         }
         let discarded = self.core.sweep(Fate::Discarded);
         let running = self.core.tally().running as usize;
-        if discarded == 0 && running == 0 {
+        if discarded == 0 && self.core.is_idle() {
             // The last job finished just now.
             return Ok(());
         }
@@ -94,8 +97,13 @@ impl Drop for WorkerPool {
             return;
         }
         self.core.close();
-        if !self.is_detached && !self.core.is_here() {
-            self.core.threads.join();
+        if self.is_detached || self.core.is_waiting_for_this_thread() {
+            return;
+        }
+        self.core.threads.join();
+        if self.core.is_exhausted() {
+            // The threads are long gone, but a cancelled job may still be dropping its captures.
+            self.core.wait_idle(None);
         }
     }
 }

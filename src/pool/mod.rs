@@ -46,8 +46,9 @@ use crate::sync::Arc;
 /// ```
 ///
 /// The pool is shared by reference or in an `Arc`. Dropping it is [`shutdown`](WorkerPool::shutdown):
-/// it finishes what was accepted and joins its threads. Dropped inside one of its own jobs, it closes
-/// and does not wait, since it would wait for itself.
+/// it finishes what was accepted and joins its threads. Dropped inside one of its own jobs, or along
+/// with what a cancelled job of it had captured, it closes and does not wait, since it would wait for
+/// itself.
 ///
 /// In a forked child the threads do not exist: every submit is refused there with
 /// [`Rejected::Forked`](crate::Rejected::Forked), waiting for the pool returns at once, and dropping

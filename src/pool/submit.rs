@@ -275,7 +275,7 @@ impl Core {
     fn enter_room(&self, wait: Wait, options: &Options<'_>) -> (Entry, Option<Id>) {
         match wait {
             // A thread of the pool would wait for itself.
-            Wait::Until(deadline) if !self.is_here() => {
+            Wait::Until(deadline) if !self.is_waiting_for_this_thread() => {
                 let deadline = [deadline, options.deadline].into_iter().flatten().min();
                 self.wait_for_room(options, deadline)
             }

@@ -73,6 +73,10 @@ impl Threads {
 }
 
 fn join_one(handle: thread::JoinHandle<()>) {
+    if handle.thread().id() == thread::current().id() {
+        // The pool's last owner was dropped on one of its threads.
+        return;
+    }
     // All user code on the thread is contained but for its thread-local destructors, and what they
     // panic with is nobody's result.
     if let Err(payload) = handle.join() {
@@ -240,6 +244,18 @@ impl Server<'_> {
             .find_map(|victim| own.take_from(victim, &bench.deque, sweeps))
     }
 
+    /// Gets jobs into the own deque, from the own slot or another. Others could not see them on the
+    /// way, so with some left over, one of those that sleep is told.
+    fn refill(&self) -> Option<Job> {
+        let (deque, sweeps) = (&self.bench.deque, &self.core.sweeps);
+        let job = self.own().refill(deque, sweeps);
+        let job = job.or_else(|| self.take_over())?;
+        if !deque.is_empty() {
+            self.core.sleep.job_pushed(self.slot);
+        }
+        Some(job)
+    }
+
     fn replaces_threads(&self) -> bool {
         self.core.settings.on_panic != PanicPolicy::Keep
     }
@@ -281,22 +297,25 @@ impl Server<'_> {
         panicked
     }
 
-    /// A thread that is to be replaced leaves its token at the slot.
-    fn leave_token(&self, gate: &Gate, tenant: Id) {
-        gate.end(tenant);
-        self.own().add_token();
-        self.core.sleep.job_pushed(self.slot);
+    /// This thread has something else to do: it is to be replaced, or has a result to drop, which may
+    /// take as long as the user likes. If there is a job for its token, the token waits at the slot,
+    /// for this thread or any other.
+    fn pass_token_on(&self, gate: &Gate, tenant: Id) {
+        if gate.end_and_pass_on(tenant) {
+            self.own().add_token();
+            self.core.sleep.job_pushed(self.slot);
+        }
     }
 }
 
 impl Turn for Server<'_> {
     /// The slot's count goes from this job to the next one without a gap in between.
-    fn ended(&self, panicked: bool) {
+    fn ended(&self, panicked: bool, lingers: bool) {
         let (Some(gate), Some(tenant)) = (&self.core.gate, self.tenant.take()) else {
             return;
         };
-        if panicked && self.replaces_threads() {
-            return self.leave_token(gate, tenant);
+        if lingers || (panicked && self.replaces_threads()) {
+            return self.pass_token_on(gate, tenant);
         }
         let (admitted, overdue) = gate.next(tenant);
         if admitted.is_some() {
@@ -323,9 +342,7 @@ impl Delegate for Server<'_> {
         if let Some(gate) = &self.core.gate {
             return self.next_admitted(gate);
         }
-        self.own()
-            .next(&self.bench.deque, &self.core.sweeps)
-            .or_else(|| self.take_over())
+        self.bench.deque.pop().or_else(|| self.refill())
     }
 
     #[inline]
@@ -334,7 +351,12 @@ impl Delegate for Server<'_> {
             None => job.run(&self.core.stage(self.slot)),
             Some(_) => self.run_admitted(job),
         };
-        !(panicked && self.replaces_threads())
+        let ends = panicked && self.replaces_threads();
+        if ends {
+            // What follows takes its time, and this may have been the last job.
+            self.core.check_idle();
+        }
+        !ends
     }
 
     fn out_of_work(&self) {

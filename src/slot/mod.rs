@@ -14,6 +14,9 @@
 //!
 //! A mover that reads zero at M3 set `moving` before the sweeper's C2, so C4 waits for it, and C5
 //! finds what it moved. No later batch moves before C6. C4 waits for a handful of instructions.
+//!
+//! Nobody who is about to sleep sees jobs in motion either: so a mover that leaves jobs in its deque
+//! wakes somebody for them, as a submitter would.
 
 pub(crate) mod sleep;
 
@@ -107,17 +110,14 @@ impl Slot {
         self.load.pending() + tokens
     }
 
-    /// The slot's own next job.
-    #[inline]
-    pub(crate) fn next(&self, deque: &Deque<Job>, sweeps: &Sweeps) -> Option<Job> {
-        deque.pop().or_else(|| {
-            if self.queue.is_empty() {
-                return None;
-            }
-            self.in_motion(sweeps, |may_batch| {
-                let limit = if may_batch { BATCH } else { 1 };
-                retry(|| self.queue.steal_batch_with_limit_and_pop(deque, limit))
-            })
+    /// Moves jobs from the slot's injector into its thread's deque, and returns the first.
+    pub(crate) fn refill(&self, deque: &Deque<Job>, sweeps: &Sweeps) -> Option<Job> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.in_motion(sweeps, |may_batch| {
+            let limit = if may_batch { BATCH } else { 1 };
+            retry(|| self.queue.steal_batch_with_limit_and_pop(deque, limit))
         })
     }
 
@@ -188,9 +188,13 @@ impl Slot {
             load: &self.load,
             room,
             turn: None,
+            idle: None,
         };
+        // What comes in meanwhile is not meant, and might come faster than it is swept.
+        let waiting = self.queue.len() + self.moved.len();
         let next = || retry(|| self.queue.steal()).or_else(|| retry(|| self.moved.steal()));
         std::iter::from_fn(next)
+            .take(waiting)
             .filter_map(|job| job.withdraw(&stage, fate).then_some(()))
             .count()
     }

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlane::{
-    CancelToken, JobError, JobHandle, PanicPolicy, PoolStats, Rejected, SubmitError, Tenant, Weight,
-    WorkerPool,
+    CancelToken, JobError, JobHandle, PanicPolicy, PoolStats, Rejected, SubmitError, Tenant,
+    Weight, WorkerPool,
 };
 
 use crate::common::{Dice, Flavour, Probe, hold_workers, rounds};
@@ -50,7 +50,10 @@ fn check_sample(stats: &PoolStats, before: &PoolStats, most: usize) {
     // Nothing underflowed, and what only grows has grown.
     let sane = |n: usize| n < most;
     assert!(sane(stats.queued) && sane(stats.running), "{stats:?}");
-    assert!(stats.slots.iter().all(|slot| sane(slot.pending)), "{stats:?}");
+    assert!(
+        stats.slots.iter().all(|slot| sane(slot.pending)),
+        "{stats:?}"
+    );
     for tenant in &stats.tenants {
         assert!(sane(tenant.queued) && sane(tenant.running), "{stats:?}");
     }
@@ -103,7 +106,11 @@ impl Actor<'_> {
         let (model, captured) = (Arc::clone(self.model), self.probe.capture());
         let (kind, name) = (self.dice.roll(16), self.name());
         let nested = match kind {
-            0 | 1 => Some((Arc::downgrade(self.pool), self.probe.capture(), self.probe.capture())),
+            0 | 1 => Some((
+                Arc::downgrade(self.pool),
+                self.probe.capture(),
+                self.probe.capture(),
+            )),
             _ => None,
         };
         let spins = self.dice.roll(40);
@@ -117,10 +124,14 @@ impl Actor<'_> {
                     let one = model.counted(&pool, job.clone().submit(counted(&model, first)));
                     let two = model.counted(&pool, job.priority(1).submit(counted(&model, second)));
                     if kind == 0 {
-                        two.into_iter().chain(one).for_each(|job| model.judge(job.join()));
+                        two.into_iter()
+                            .chain(one)
+                            .for_each(|job| model.judge(job.join()));
                     } else {
                         // Of those without an owner nothing but the totals is known.
-                        two.into_iter().chain(one).for_each(|_| bump(&model.detached));
+                        two.into_iter()
+                            .chain(one)
+                            .for_each(|_| bump(&model.detached));
                     }
                 }
             }
@@ -134,7 +145,11 @@ impl Actor<'_> {
         let closure = self.closure();
         let name = self.name();
         let token = CancelToken::new();
-        let mut job = self.pool.job().tenant(name).priority(self.dice.roll(3) as i32);
+        let mut job = self
+            .pool
+            .job()
+            .tenant(name)
+            .priority(self.dice.roll(3) as i32);
         if self.dice.roll(4) == 0 {
             job = job.weight(Weight::new(1 + self.dice.roll(9) as u32));
         }
@@ -259,7 +274,11 @@ fn counted(
 
 impl Model {
     fn count_refusal(&self, reason: Rejected) {
-        let known = [Rejected::Full, Rejected::ShutDown, Rejected::RestartExhausted];
+        let known = [
+            Rejected::Full,
+            Rejected::ShutDown,
+            Rejected::RestartExhausted,
+        ];
         assert!(known.contains(&reason), "{reason:?}");
         bump(&self.refused);
     }
@@ -299,7 +318,11 @@ impl Model {
         assert_eq!((stats.queued, stats.running), (0, 0), "{stats:?}");
         assert_eq!(stats.submitted, settled(stats), "{stats:?}");
         assert_eq!(stats.submitted, get(&self.accepted), "accepted: {stats:?}");
-        assert_eq!(stats.completed + stats.panicked, get(&self.begun), "begun: {stats:?}");
+        assert_eq!(
+            stats.completed + stats.panicked,
+            get(&self.begun),
+            "begun: {stats:?}"
+        );
         let unwatched = get(&self.detached);
         let mut missing = 0;
         for (told, seen) in [
@@ -367,7 +390,11 @@ fn live(flavour: &Flavour, seed: u64, workers: usize, concurrency: usize, rules:
     let stats = pool.stats();
     model.check(&stats);
     assert_eq!(stats.tenants, [], "all tenants are forgotten");
-    assert_eq!(probe.dropped(), probe.created(), "closures dropped, of those created");
+    assert_eq!(
+        probe.dropped(),
+        probe.created(),
+        "closures dropped, of those created"
+    );
     assert_eq!(probe.ran() as u64, get(&model.begun));
     // A pool that still accepts is as good as new.
     if !rules.closes && stats.workers == workers {
@@ -383,7 +410,9 @@ fn live(flavour: &Flavour, seed: u64, workers: usize, concurrency: usize, rules:
         queued.into_iter().for_each(|job| job.join().unwrap());
     }
     // A job that was the last to use its own reference of the pool may just be letting go of it.
-    crate::common::eventually("nobody else owns the pool", || Arc::strong_count(&pool) == 1);
+    crate::common::eventually("nobody else owns the pool", || {
+        Arc::strong_count(&pool) == 1
+    });
     if stats.workers == workers {
         finish_gated(pool);
     }
@@ -432,7 +461,12 @@ by_strategy!(everything_adds_up_when_the_pool_closes, |flavour| {
 
 by_strategy!(everything_adds_up_while_threads_are_replaced, |flavour| {
     // With budget enough, and with one that ends in the middle.
-    for (seed, restarts, limit) in [(11, u32::MAX, None), (12, u32::MAX, Some(3)), (13, 10, None), (14, 10, Some(3))] {
+    for (seed, restarts, limit) in [
+        (11, u32::MAX, None),
+        (12, u32::MAX, Some(3)),
+        (13, 10, None),
+        (14, 10, Some(3)),
+    ] {
         let rules = Rules {
             closes: false,
             queue_limit: limit,

@@ -1,5 +1,6 @@
 //! How many jobs run at once, of the pool and of each tenant, and that no slot stays empty for it.
 
+mod drops;
 mod ends;
 mod nested;
 mod room;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use fairlane::{CancelToken, JobHandle, Priority, Tenant, Weight, WorkerPool};
 
-use crate::common::{Counter, Dice, Gate, Probe, eventually, hold_workers, rounds, workers};
+use crate::common::{Counter, Dice, Gate, Probe, hold_workers, rounds, workers};
 use crate::fairness::{Order, by_strategy, finish_gated};
 
 /// Counts those who are inside, and how many there were at most.
@@ -64,7 +65,11 @@ impl Waits {
 #[track_caller]
 fn assert_all_tokens_work(pool: &WorkerPool, concurrency: usize) {
     let waits = Waits::new();
-    let submit = |i| pool.job().tenant(format!("meets {}", i % 3)).submit(waits.job());
+    let submit = |i| {
+        pool.job()
+            .tenant(format!("meets {}", i % 3))
+            .submit(waits.job())
+    };
     let jobs: Vec<_> = (0..concurrency).map(|i| submit(i).unwrap()).collect();
     waits.begun.wait_for(concurrency);
     waits.gate.open();
@@ -144,7 +149,8 @@ by_strategy!(never_more_run_than_the_limits_say, |flavour| {
                     let mut dice = Dice::new(seed);
                     for _ in 0..jobs {
                         let (tenant, inside) = &tenants[dice.roll(4) as usize];
-                        let (all, inside, captured) = (all.clone(), inside.clone(), probe.capture());
+                        let (all, inside, captured) =
+                            (all.clone(), inside.clone(), probe.capture());
                         let (spins, panics) = (dice.roll(50), dice.roll(20) == 0);
                         let job = pool.job().tenant(tenant).priority(dice.roll(3) as i32);
                         let handle = job.submit(move || {
@@ -168,7 +174,11 @@ by_strategy!(never_more_run_than_the_limits_say, |flavour| {
         pool.wait_idle();
         assert!(all.most() <= concurrency.min(4), "{} at once", all.most());
         for ((_, inside), cap) in tenants.iter().zip(caps) {
-            assert!(inside.most() <= cap.unwrap_or(4), "{cap:?}: {}", inside.most());
+            assert!(
+                inside.most() <= cap.unwrap_or(4),
+                "{cap:?}: {}",
+                inside.most()
+            );
         }
         let stats = pool.stats();
         assert_eq!(stats.submitted, 3 * jobs as u64);
@@ -206,10 +216,15 @@ by_strategy!(a_tenant_at_its_limit_is_passed_over, |flavour| {
     let urgent = pool.job().tenant(&capped).priority(Priority::HIGH);
     let urgent = urgent.submit(theirs.job()).unwrap();
     ours.gate.open();
-    jobs.into_iter().chain(more).for_each(|job| job.join().unwrap());
+    jobs.into_iter()
+        .chain(more)
+        .for_each(|job| job.join().unwrap());
     assert_eq!(theirs.begun.get(), 1, "one at a time");
     theirs.gate.open();
-    first.into_iter().chain([urgent]).for_each(|job| job.join().unwrap());
+    first
+        .into_iter()
+        .chain([urgent])
+        .for_each(|job| job.join().unwrap());
     drop((capped, free));
     finish_gated(pool);
 });
@@ -313,7 +328,9 @@ by_strategy!(a_lower_limit_holds_until_it_is_met, |flavour| {
         .collect();
     assert_eq!(inside.most(), 0);
     first.gate.open();
-    jobs.into_iter().chain(one_at_a_time).for_each(|job| job.join().unwrap());
+    jobs.into_iter()
+        .chain(one_at_a_time)
+        .for_each(|job| job.join().unwrap());
     // Three of the first may have run beside the second's begin only if one was left over: none.
     assert_eq!(inside.most(), 1);
     drop(tenant);
@@ -362,10 +379,19 @@ by_strategy!(a_limit_that_holds_earns_no_credit, |flavour| {
         let mut rotation = rotation.to_vec();
         rotation.sort_unstable();
         let is_last = 3 * (i + 1) >= parts[1].len();
-        assert!(is_last || rotation == b"ABC", "its share and no more: {}", parts[1]);
+        assert!(
+            is_last || rotation == b"ABC",
+            "its share and no more: {}",
+            parts[1]
+        );
     }
     let left = parts[2].matches('A').count();
-    assert_eq!(parts[2][..40].matches('A').count(), 0, "passed over again: {}", parts[2]);
+    assert_eq!(
+        parts[2][..40].matches('A').count(),
+        0,
+        "passed over again: {}",
+        parts[2]
+    );
     assert!((39..=41).contains(&left), "20 rotations took 20: {left}");
     finish_gated(pool);
 });
@@ -375,7 +401,13 @@ by_strategy!(a_cancelled_head_makes_way_for_the_next, |flavour| {
     for by_token in [false, true] {
         let held = hold_workers(&pool, 1);
         let (order, token) = (Order::new(), CancelToken::new());
-        let head = |note| pool.job().tenant("a").priority(9).cancel_token(&token).submit(note);
+        let head = |note| {
+            pool.job()
+                .tenant("a")
+                .priority(9)
+                .cancel_token(&token)
+                .submit(note)
+        };
         let heads: Vec<_> = (0..3).map(|_| head(order.note(0)).unwrap()).collect();
         let next = pool.job().tenant("a").submit(order.note(1)).unwrap();
         if by_token {
@@ -385,7 +417,11 @@ by_strategy!(a_cancelled_head_makes_way_for_the_next, |flavour| {
         }
         held.release();
         next.join().unwrap();
-        assert!(heads.into_iter().all(|job| job.join().unwrap_err().is_cancelled()));
+        assert!(
+            heads
+                .into_iter()
+                .all(|job| job.join().unwrap_err().is_cancelled())
+        );
         assert_eq!(order.take(), [1]);
     }
     finish_gated(pool);
@@ -455,33 +491,36 @@ by_strategy!(a_cancel_that_races_a_hand_over_loses_no_slot, |flavour| {
     }
 });
 
-by_strategy!(a_cancel_that_races_a_token_on_its_way_loses_no_slot, |flavour| {
-    let n = workers();
-    let pool = flavour.build(flavour.builder().workers(n).fair());
-    let probe = Probe::new();
-    thread::scope(|scope| {
-        for seed in 0..3 {
-            let (pool, probe) = (&pool, &probe);
-            scope.spawn(move || {
-                let mut dice = Dice::new(seed);
-                for _ in 0..rounds(10_000) {
-                    let tenant = ["a", "b", "c"][dice.roll(3) as usize];
-                    let job = pool.job().tenant(tenant).submit(probe.job()).unwrap();
-                    (0..dice.roll(100)).for_each(|_| std::hint::spin_loop());
-                    job.cancel();
-                }
-            });
+by_strategy!(
+    a_cancel_that_races_a_token_on_its_way_loses_no_slot,
+    |flavour| {
+        let n = workers();
+        let pool = flavour.build(flavour.builder().workers(n).fair());
+        let probe = Probe::new();
+        thread::scope(|scope| {
+            for seed in 0..3 {
+                let (pool, probe) = (&pool, &probe);
+                scope.spawn(move || {
+                    let mut dice = Dice::new(seed);
+                    for _ in 0..rounds(10_000) {
+                        let tenant = ["a", "b", "c"][dice.roll(3) as usize];
+                        let job = pool.job().tenant(tenant).submit(probe.job()).unwrap();
+                        (0..dice.roll(100)).for_each(|_| std::hint::spin_loop());
+                        job.cancel();
+                    }
+                });
+            }
+        });
+        pool.wait_idle();
+        let stats = pool.stats();
+        assert_eq!(stats.completed + stats.cancelled, 3 * rounds(10_000) as u64);
+        probe.assert_all_dropped(stats.completed as usize);
+        for _ in 0..20 {
+            assert_all_tokens_work(&pool, n);
         }
-    });
-    pool.wait_idle();
-    let stats = pool.stats();
-    assert_eq!(stats.completed + stats.cancelled, 3 * rounds(10_000) as u64);
-    probe.assert_all_dropped(stats.completed as usize);
-    for _ in 0..20 {
-        assert_all_tokens_work(&pool, n);
+        finish_gated(pool);
     }
-    finish_gated(pool);
-});
+);
 
 by_strategy!(a_cancelled_job_leaves_no_pending_slot_behind, |flavour| {
     // Its token may be on the way to a slot; but nothing was admitted there.
@@ -503,7 +542,10 @@ by_strategy!(a_cancelled_job_leaves_no_pending_slot_behind, |flavour| {
 by_strategy!(without_a_limit_no_tenant_waits, |flavour| {
     // Unlimited as the flavour builds it: nothing asked for is a limit.
     let pool = flavour.build(flavour.builder().workers(3));
-    let tenant = pool.tenant("capped").with_max_running(1).with_queue_limit(1);
+    let tenant = pool
+        .tenant("capped")
+        .with_max_running(1)
+        .with_queue_limit(1);
     let waits = Waits::new();
     let jobs: Vec<_> = (0..3)
         .map(|i| {
@@ -523,7 +565,9 @@ by_strategy!(without_a_limit_no_tenant_waits, |flavour| {
     assert_eq!((stats.running, stats.queued), (3, 10));
     assert_eq!(stats.tenants, []);
     waits.gate.open();
-    jobs.into_iter().chain(more).for_each(|job| job.join().unwrap());
+    jobs.into_iter()
+        .chain(more)
+        .for_each(|job| job.join().unwrap());
     drop(tenant);
     assert_eq!(pool.stats().tenants, []);
     // One worker, so that the order is to be seen: first in, first out.

@@ -15,3 +15,8 @@ mod drops;
 mod map;
 mod panics;
 mod time;
+
+mod fairness;
+mod life;
+mod limits;
+mod tenants;

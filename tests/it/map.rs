@@ -1,11 +1,13 @@
 //! `map` and `map_unordered`: lazy, bounded, and tidy when left early.
 
+mod nested;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::iter::FusedIterator;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
@@ -362,65 +364,6 @@ scenario!(the_source_may_panic, |flavour| {
     finish(pool);
 });
 
-scenario!(inside_a_job_of_a_one_worker_pool, |flavour| {
-    let pool = flavour.pool(1);
-    for order in BOTH {
-        let weak = Arc::downgrade(&pool);
-        let job = pool.submit(move || {
-            let pool = weak.upgrade().unwrap();
-            let here = thread::current().id();
-            let same_thread = move |i| {
-                assert_eq!(thread::current().id(), here);
-                i
-            };
-            order.values(order.map(&pool, 0..100, same_thread))
-        });
-        assert!(job.unwrap().join().unwrap().into_iter().eq(0..100));
-    }
-    finish(pool);
-});
-
-scenario!(inside_a_map_of_a_one_worker_pool, |flavour| {
-    let pool = flavour.pool(1);
-    for outer in BOTH {
-        for inner in BOTH {
-            let weak = Arc::downgrade(&pool);
-            let f = move |i: usize| {
-                let pool = weak.upgrade().unwrap();
-                inner.values(inner.map(&pool, 0..i, |j| j)).len()
-            };
-            assert!(
-                outer
-                    .values(outer.map(&pool, 0..20, f))
-                    .into_iter()
-                    .eq(0..20)
-            );
-            pool.wait_idle();
-        }
-    }
-    finish(pool);
-});
-
-scenario!(the_next_item_runs_no_stranger, |flavour| {
-    let pool = flavour.pool(1);
-    for order in BOTH {
-        let stranger_ran = Arc::new(AtomicBool::new(false));
-        let (runs, seen) = (Arc::clone(&stranger_ran), Arc::clone(&stranger_ran));
-        let weak = Arc::downgrade(&pool);
-        let job = pool.submit(move || {
-            let pool = weak.upgrade().unwrap();
-            pool.execute(move || runs.store(true, Ordering::SeqCst))
-                .unwrap();
-            let n = order.values(order.map(&pool, 0..50, |i| i)).len();
-            (n, seen.load(Ordering::SeqCst))
-        });
-        assert_eq!(job.unwrap().join().unwrap(), (50, false), "{order:?}");
-        pool.wait_idle();
-        assert!(stranger_ran.load(Ordering::SeqCst));
-    }
-    finish(pool);
-});
-
 scenario!(a_closed_pool_gives_one_discarded_an_item, |flavour| {
     let pool = flavour.pool(1);
     pool.close();
@@ -531,32 +474,6 @@ scenario!(with_a_queue_limit_it_waits_for_room, |flavour| {
                 .into_iter()
                 .eq(0..200)
         );
-    }
-    finish(pool);
-});
-
-scenario!(a_full_queue_inside_a_job_runs_items_in_place, |flavour| {
-    let pool = flavour.build(flavour.builder().workers(1).queue_limit(1));
-    for order in BOTH {
-        let weak = Arc::downgrade(&pool);
-        let job = pool.submit(move || {
-            let pool = weak.upgrade().unwrap();
-            pool.execute(|| ()).unwrap();
-            assert!(pool.try_submit(|| ()).is_err(), "the queue is full");
-            let here = thread::current().id();
-            let f = move |i: usize| {
-                assert_eq!(thread::current().id(), here);
-                if i == 3 { quiet_panic("in place") } else { i }
-            };
-            let outcomes: Vec<_> = order.map(&pool, 0..10, f).collect();
-            let good = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-            let panics = outcomes.iter().filter(|outcome| {
-                matches!(outcome, Err(JobError::Panicked(payload)) if payload.message() == "in place")
-            });
-            (good, panics.count())
-        });
-        assert_eq!(job.unwrap().join().unwrap(), (9, 1), "{order:?}");
-        pool.wait_idle();
     }
     finish(pool);
 });

@@ -61,11 +61,22 @@ by_strategy!(handles_of_one_name_are_one_tenant, |flavour| {
     pool.job().tenant(&string).execute(order.note(3)).unwrap();
     pool.job().tenant(string).execute(order.note(4)).unwrap();
     pool.job().tenant(&one).execute(order.note(5)).unwrap();
-    pool.job().tenant(one.clone()).execute(order.note(6)).unwrap();
-    assert_matches!(refused(pool.tenant("a").try_submit(|| ())).0, Rejected::Full);
+    pool.job()
+        .tenant(one.clone())
+        .execute(order.note(6))
+        .unwrap();
+    assert_matches!(
+        refused(pool.tenant("a").try_submit(|| ())).0,
+        Rejected::Full
+    );
     assert_eq!(told(&pool, "a").unwrap().queued, 7);
     // Another name is another tenant, and the last one named counts.
-    let other = pool.job().tenant(&one).tenant("A").try_submit(|| ()).unwrap();
+    let other = pool
+        .job()
+        .tenant(&one)
+        .tenant("A")
+        .try_submit(|| ())
+        .unwrap();
     assert_eq!(names(&pool), ["", "A", "a"]);
     held.release();
     other.join().unwrap();
@@ -101,7 +112,10 @@ by_strategy!(jobs_without_a_tenant_belong_to_the_empty_name, |flavour| {
     let first = pool.try_submit(|| ()).unwrap();
     let second = nameless.try_submit(|| ()).unwrap();
     assert_matches!(refused(pool.try_submit(|| ())).0, Rejected::Full);
-    assert_matches!(refused(pool.job().tenant("").try_submit(|| ())).0, Rejected::Full);
+    assert_matches!(
+        refused(pool.job().tenant("").try_submit(|| ())).0,
+        Rejected::Full
+    );
     let wanted = (String::new(), weight(5), 2, 1);
     let told = told(&pool, "").unwrap();
     assert_eq!((told.name, told.weight, told.queued, told.running), wanted);
@@ -120,7 +134,11 @@ by_strategy!(jobs_without_a_tenant_belong_to_the_empty_name, |flavour| {
 
 by_strategy!(a_handle_keeps_what_was_set, |flavour| {
     let pool = fair(flavour, 2);
-    let kept = pool.tenant("a").with_weight(weight(4)).with_max_running(1).with_queue_limit(2);
+    let kept = pool
+        .tenant("a")
+        .with_weight(weight(4))
+        .with_max_running(1)
+        .with_queue_limit(2);
     for _ in 0..3 {
         kept.submit(|| ()).unwrap().join().unwrap();
         pool.wait_idle();
@@ -137,7 +155,10 @@ by_strategy!(a_handle_keeps_what_was_set, |flavour| {
         };
         let first = again.try_submit(job()).unwrap();
         begun.wait_for(1);
-        let more = [again.try_submit(job()).unwrap(), again.try_submit(job()).unwrap()];
+        let more = [
+            again.try_submit(job()).unwrap(),
+            again.try_submit(job()).unwrap(),
+        ];
         assert_matches!(refused(again.try_submit(|| ())).0, Rejected::Full);
         let told = told(&pool, "a").unwrap();
         assert_eq!((told.running, told.queued), (1, 2));
@@ -163,12 +184,18 @@ by_strategy!(a_job_keeps_what_was_set_and_no_longer, |flavour| {
     // The handle goes; a job is queued, and then it runs.
     drop(tenant);
     assert_eq!(told(&pool, "a").unwrap().weight, weight(4));
-    assert_matches!(refused(pool.job().tenant("a").try_submit(|| ())).0, Rejected::Full);
+    assert_matches!(
+        refused(pool.job().tenant("a").try_submit(|| ())).0,
+        Rejected::Full
+    );
     held.release();
     begun.wait();
     assert_eq!(told(&pool, "a").unwrap().weight, weight(4));
     let next = pool.job().tenant("a").try_submit(|| ()).unwrap();
-    assert_matches!(refused(pool.job().tenant("a").try_submit(|| ())).0, Rejected::Full);
+    assert_matches!(
+        refused(pool.job().tenant("a").try_submit(|| ())).0,
+        Rejected::Full
+    );
     assert_eq!(pool.tenant("a").weight(), weight(4));
     gate.open();
     job.unwrap().join().unwrap();
@@ -187,41 +214,50 @@ by_strategy!(a_job_keeps_what_was_set_and_no_longer, |flavour| {
     finish_gated(pool);
 });
 
-by_strategy!(a_tenant_is_forgotten_with_its_last_job_however_that_ends, |flavour| {
-    let pool = fair(flavour, 1);
-    let token = CancelToken::new();
-    for round in 0..4 {
-        let held = hold_workers(&pool, 1);
-        let late = std::time::Instant::now() + Duration::from_millis(1);
-        let job = pool.job().tenant("a").weight(weight(8));
-        let job = match round {
-            1 => job.cancel_token(&token),
-            2 => job.deadline(late),
-            _ => job,
-        };
-        let job = job.submit(|| ()).unwrap();
-        if round != 2 {
-            assert_eq!(names(&pool), ["", "a"]);
+by_strategy!(
+    a_tenant_is_forgotten_with_its_last_job_however_that_ends,
+    |flavour| {
+        let pool = fair(flavour, 1);
+        let token = CancelToken::new();
+        for round in 0..4 {
+            let held = hold_workers(&pool, 1);
+            let late = std::time::Instant::now() + Duration::from_millis(1);
+            let job = pool.job().tenant("a").weight(weight(8));
+            let job = match round {
+                1 => job.cancel_token(&token),
+                2 => job.deadline(late),
+                _ => job,
+            };
+            let job = job.submit(|| ()).unwrap();
+            if round != 2 {
+                assert_eq!(names(&pool), ["", "a"]);
+            }
+            match round {
+                0 => assert!(job.cancel()),
+                1 => token.cancel(),
+                2 => crate::common::eventually("it expires", || job.is_finished()),
+                _ => assert_eq!(pool.cancel_queued(), 1),
+            }
+            assert_eq!(names(&pool), [""]);
+            assert_eq!(pool.tenant("a").weight(), Weight::default());
+            held.release();
+            assert!(job.join().is_err());
         }
-        match round {
-            0 => assert!(job.cancel()),
-            1 => token.cancel(),
-            2 => crate::common::eventually("it expires", || job.is_finished()),
-            _ => assert_eq!(pool.cancel_queued(), 1),
-        }
-        assert_eq!(names(&pool), [""]);
-        assert_eq!(pool.tenant("a").weight(), Weight::default());
-        held.release();
-        assert!(job.join().is_err());
+        finish_gated(pool);
     }
-    finish_gated(pool);
-});
+);
 
 by_strategy!(the_last_weight_wins, |flavour| {
     let pool = fair(flavour, 1);
     let tenant = pool.tenant("a").with_weight(weight(2));
     let held = hold_workers(&pool, 1);
-    let submit = |w| pool.job().tenant("a").weight(weight(w)).submit(|| ()).unwrap();
+    let submit = |w| {
+        pool.job()
+            .tenant("a")
+            .weight(weight(w))
+            .submit(|| ())
+            .unwrap()
+    };
     let first = submit(3);
     assert_eq!(tenant.weight(), weight(3));
     tenant.set_weight(weight(4));
@@ -250,16 +286,29 @@ by_strategy!(a_foreign_pools_tenant_counts_by_its_name, |flavour| {
     let jobs: Vec<_> = (0..4)
         .map(|i| match i % 2 {
             0 => pool.job().tenant(&foreign).try_submit(|| ()).unwrap(),
-            _ => pool.job().tenant(unlimited.clone()).try_submit(|| ()).unwrap(),
+            _ => pool
+                .job()
+                .tenant(unlimited.clone())
+                .try_submit(|| ())
+                .unwrap(),
         })
         .collect();
     let here = told(&pool, "a").unwrap();
     assert_eq!((here.weight, here.queued), (weight(1), 4));
     assert_eq!(told(&other, "a").unwrap().queued, 0);
     let own = pool.tenant("a").with_queue_limit(4);
-    assert_matches!(refused(pool.job().tenant(&foreign).try_submit(|| ())).0, Rejected::Full);
+    assert_matches!(
+        refused(pool.job().tenant(&foreign).try_submit(|| ())).0,
+        Rejected::Full
+    );
     // To a pool without a limit it is a name that means nothing.
-    plain.job().tenant(&foreign).submit(|| ()).unwrap().join().unwrap();
+    plain
+        .job()
+        .tenant(&foreign)
+        .submit(|| ())
+        .unwrap()
+        .join()
+        .unwrap();
     held.release();
     jobs.into_iter().for_each(|job| job.join().unwrap());
     drop((own, foreign, unlimited));
@@ -285,12 +334,22 @@ by_strategy!(a_handle_outlives_its_pool, |flavour| {
         assert_eq!(job(), 6);
         let soon = Duration::from_millis(1);
         assert_matches!(refused(tenant.try_submit(|| ())).0, Rejected::ShutDown);
-        assert_matches!(refused(tenant.submit_timeout(soon, || ())).0, Rejected::ShutDown);
+        assert_matches!(
+            refused(tenant.submit_timeout(soon, || ())).0,
+            Rejected::ShutDown
+        );
         assert_matches!(refused(tenant.execute(|| ())).0, Rejected::ShutDown);
-        assert_matches!(refused(tenant.job().priority(1).submit(|| ())).0, Rejected::ShutDown);
+        assert_matches!(
+            refused(tenant.job().priority(1).submit(|| ())).0,
+            Rejected::ShutDown
+        );
         let results: Vec<_> = tenant.map(0..3, |i| i).collect();
         assert_eq!(results.len(), 3);
-        assert!(results.iter().all(|result| matches!(result, Err(JobError::Discarded))));
+        assert!(
+            results
+                .iter()
+                .all(|result| matches!(result, Err(JobError::Discarded)))
+        );
         drop(tenant.clone());
         drop(tenant);
     }
@@ -363,7 +422,10 @@ by_strategy!(code_over_submit_runs_on_a_tenant, |flavour| {
 
 by_strategy!(a_map_owns_its_tenant, |flavour| {
     let pool = fair(flavour, 2);
-    let mut squares = pool.tenant("a").with_weight(weight(3)).map(0..100_u64, |i| i * i);
+    let mut squares = pool
+        .tenant("a")
+        .with_weight(weight(3))
+        .map(0..100_u64, |i| i * i);
     let mut any = pool.tenant("b").map_unordered(0..100_u64, |i| i * i);
     assert_eq!(names(&pool), ["a", "b"], "as long as the map lives");
     assert_eq!(squares.next().unwrap().unwrap(), 0);
@@ -392,7 +454,10 @@ by_strategy!(what_is_told_of_a_tenant, |flavour| {
     let pool = fair(flavour, 2);
     let tenant = pool.tenant("a").with_weight(weight(3)).with_max_running(1);
     let nothing = told(&pool, "a").unwrap();
-    assert_eq!((nothing.queued, nothing.running, nothing.completed), (0, 0, 0));
+    assert_eq!(
+        (nothing.queued, nothing.running, nothing.completed),
+        (0, 0, 0)
+    );
     let (gate, begun) = (Gate::new(), Counter::new());
     let job = |panics: bool| {
         let (gate, begun) = (gate.clone(), begun.clone());
@@ -404,7 +469,9 @@ by_strategy!(what_is_told_of_a_tenant, |flavour| {
             }
         }
     };
-    let mut jobs: Vec<JobHandle<()>> = (0..5).map(|i| tenant.submit(job(i % 2 == 1)).unwrap()).collect();
+    let mut jobs: Vec<JobHandle<()>> = (0..5)
+        .map(|i| tenant.submit(job(i % 2 == 1)).unwrap())
+        .collect();
     begun.wait_for(1);
     let told_of = |pool: &WorkerPool| {
         let told = told(pool, "a").unwrap();
@@ -422,7 +489,10 @@ by_strategy!(what_is_told_of_a_tenant, |flavour| {
     // Panicked ones have ended as well; cancelled ones never began.
     assert_eq!(told_of(&pool), (weight(3), 0, 0, 4));
     let stats = pool.stats();
-    assert_eq!((stats.completed, stats.panicked, stats.cancelled), (2, 2, 1));
+    assert_eq!(
+        (stats.completed, stats.panicked, stats.cancelled),
+        (2, 2, 1)
+    );
     assert_eq!(stats.tenants, [told(&pool, "a").unwrap()]);
     drop(tenant);
     finish_gated(pool);
@@ -430,7 +500,11 @@ by_strategy!(what_is_told_of_a_tenant, |flavour| {
 
 by_strategy!(without_a_limit_nothing_is_told_of_tenants, |flavour| {
     let pool = flavour.build(flavour.builder().workers(2));
-    let tenant = pool.tenant("a").with_weight(weight(3)).with_max_running(1).with_queue_limit(1);
+    let tenant = pool
+        .tenant("a")
+        .with_weight(weight(3))
+        .with_max_running(1)
+        .with_queue_limit(1);
     assert_eq!(tenant.weight(), weight(3), "remembered, and that is all");
     let held = hold_workers(&pool, 2);
     let jobs: Vec<_> = (0..10).map(|_| tenant.try_submit(|| ()).unwrap()).collect();
@@ -439,7 +513,9 @@ by_strategy!(without_a_limit_nothing_is_told_of_tenants, |flavour| {
     assert_eq!(pool.stats().tenants, []);
     assert_eq!(pool.stats().queued, 11);
     held.release();
-    jobs.into_iter().chain([named]).for_each(|job| job.join().unwrap());
+    jobs.into_iter()
+        .chain([named])
+        .for_each(|job| job.join().unwrap());
     let squares = pool.tenant("c").map(0..10_u64, |i| i * i);
     assert_eq!(squares.map(Result::unwrap).sum::<u64>(), 285);
     drop(tenant);
@@ -449,7 +525,12 @@ by_strategy!(without_a_limit_nothing_is_told_of_tenants, |flavour| {
 #[test]
 fn whatever_names_a_tenant_is_taken() {
     fn submit(pool: &WorkerPool, name: impl IntoTenant) {
-        pool.job().tenant(name).submit(|| ()).unwrap().join().unwrap();
+        pool.job()
+            .tenant(name)
+            .submit(|| ())
+            .unwrap()
+            .join()
+            .unwrap();
     }
     let pool = WorkerPool::builder().workers(1).fair().build().unwrap();
     let tenant = pool.tenant("a");

@@ -33,11 +33,13 @@ fn settled(prefix: &str) -> Vec<(PathBuf, u64)> {
         });
         counted.collect::<Vec<_>>()
     };
-    let mut last = count();
+    // On a crowded machine a thread that was woken may have to wait for a core for a while.
+    let (mut last, mut looks) = (count(), 0);
     eventually("the pool's threads sleep", || {
         thread::sleep(Duration::from_millis(20));
         let previous = std::mem::replace(&mut last, count());
-        last == previous && last.len() == WORKERS
+        looks = if last == previous { looks + 1 } else { 0 };
+        looks == 10 && last.len() == WORKERS
     });
     last
 }

@@ -135,7 +135,11 @@ impl Play {
         let number = self.next;
         self.next += 1;
         let (begins, (ends, end)) = (self.begins.clone(), channel());
-        let mut job = self.pool.job().tenant(&self.tenants[tenant]).priority(priority);
+        let mut job = self
+            .pool
+            .job()
+            .tenant(&self.tenants[tenant])
+            .priority(priority);
         if let Some(weight) = weight {
             job = job.weight(weight);
             self.model.set_weight(tenant, weight);
@@ -290,16 +294,53 @@ fn play_all(flavour: &crate::common::Flavour, tenants: usize, steps: usize, move
     }
 }
 
-by_strategy!(a_tenant_alone_is_a_priority_queue_with_a_semaphore, |flavour| {
-    play_all(flavour, 1, rounds(2_000), &[Submit, Submit, End]);
-    play_all(flavour, 1, rounds(2_000), &[Submit, Submit, Cancel, End]);
-});
+by_strategy!(
+    a_tenant_alone_is_a_priority_queue_with_a_semaphore,
+    |flavour| {
+        play_all(flavour, 1, rounds(2_000), &[Submit, Submit, End]);
+        play_all(flavour, 1, rounds(2_000), &[Submit, Submit, Cancel, End]);
+    }
+);
 
 by_strategy!(tenants_are_admitted_as_the_fair_queue_says, |flavour| {
-    play_all(flavour, 4, rounds(4_000), &[Submit, Submit, Submit, End, End, Cancel, Weigh]);
+    play_all(
+        flavour,
+        4,
+        rounds(4_000),
+        &[Submit, Submit, Submit, End, End, Cancel, Weigh],
+    );
 });
 
-by_strategy!(tenants_with_caps_are_admitted_as_the_fair_queue_says, |flavour| {
-    let moves = [Submit, Submit, Submit, Submit, End, End, End, Cancel, Weigh, Cap];
-    play_all(flavour, 3, rounds(4_000), &moves);
-});
+by_strategy!(
+    tenants_with_caps_are_admitted_as_the_fair_queue_says,
+    |flavour| {
+        let moves = [
+            Submit, Submit, Submit, Submit, End, End, End, Cancel, Weigh, Cap,
+        ];
+        play_all(flavour, 3, rounds(4_000), &moves);
+    }
+);
+
+/// What random lives of pools came down to when they lost a lane.
+#[test]
+fn a_weight_raised_beside_lanes_of_that_weight_loses_none() {
+    let mut queue = FairQueue::new();
+    let push = |queue: &mut FairQueue<char, u32>, tenant, weight: Option<u32>| match weight {
+        Some(weight) => queue.push_weighted(tenant, Weight::new(weight), Priority(0), 0),
+        None => queue.push(tenant, Priority(0), 0),
+    };
+    push(&mut queue, 'A', None);
+    push(&mut queue, 'A', Some(1));
+    push(&mut queue, 'B', None);
+    push(&mut queue, 'C', Some(1));
+    assert!(queue.set_weight(&'A', Weight::new(3)));
+    let mut popped = vec![queue.pop().expect("four are queued").0];
+    push(&mut queue, 'D', Some(3));
+    push(&mut queue, 'D', Some(2));
+    popped.push(queue.pop().expect("five are queued").0);
+    push(&mut queue, 'B', Some(2));
+    popped.extend(std::iter::from_fn(|| queue.pop()).map(|(tenant, _)| tenant));
+    popped.sort_unstable();
+    assert_eq!(popped, ['A', 'A', 'B', 'B', 'C', 'D', 'D']);
+    assert!(queue.is_empty());
+}

@@ -1,35 +1,42 @@
 //! How jobs in lanes end otherwise than by running, and that no token is lost over it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, Weak};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlane::{CancelToken, JobError, JobHandle, PanicPolicy, Rejected, Tenant, Weight, WorkerPool};
+use fairlane::{CancelToken, JobError, JobHandle, PanicPolicy, Rejected, WorkerPool};
 
 use super::{Waits, assert_all_tokens_work};
 use crate::common::{
-    Counter, Dice, Flavour, Gate, Probe, assert_matches, eventually, hold_workers, refused,
-    rounds,
+    Counter, Dice, Flavour, Gate, Probe, assert_matches, eventually, hold_workers, refused, rounds,
 };
-use crate::fairness::{Order, by_strategy, finish_gated};
+use crate::fairness::{by_strategy, finish_gated};
 
 /// A panic without its message in the test's output.
-fn panics() {
+pub(super) fn panics() {
     std::panic::resume_unwind(Box::new("as asked"))
 }
 
 /// Fills the lanes of three tenants.
 fn fill_lanes(pool: &WorkerPool, probe: &Probe, jobs: usize) -> Vec<JobHandle<()>> {
     let submit = |i: usize| {
-        let job = pool.job().tenant(["a", "b", "c"][i % 3]).priority(i as i32 % 4);
+        let job = pool
+            .job()
+            .tenant(["a", "b", "c"][i % 3])
+            .priority(i as i32 % 4);
         job.submit(probe.job()).unwrap()
     };
     (0..jobs).map(submit).collect()
 }
 
 /// How a pool is built whose last slot is retired by the first panic, or not.
-fn restarting(flavour: &Flavour, workers: usize, limit: usize, max_restarts: u32) -> Arc<WorkerPool> {
+fn restarting(
+    flavour: &Flavour,
+    workers: usize,
+    limit: usize,
+    max_restarts: u32,
+) -> Arc<WorkerPool> {
     let policy = PanicPolicy::Restart { max_restarts };
     let builder = flavour.builder().workers(workers).concurrency(limit);
     flavour.build(builder.on_panic(policy))
@@ -71,7 +78,10 @@ by_strategy!(tokens_outlive_the_slots_that_retire, |flavour| {
     for concurrency in [4, 2] {
         let pool = restarting(flavour, 4, concurrency, 0);
         for left in (1..4).rev() {
-            assert_matches!(pool.submit(panics).unwrap().join(), Err(JobError::Panicked(_)));
+            assert_matches!(
+                pool.submit(panics).unwrap().join(),
+                Err(JobError::Panicked(_))
+            );
             eventually("a slot retires", || pool.stats().workers == left);
             // As many run at once as there are threads and tokens, and others queue behind them.
             for _ in 0..20 {
@@ -121,7 +131,11 @@ by_strategy!(with_no_slot_left_the_lanes_are_discarded, |flavour| {
         drop(tenant);
         pool.wait_idle();
         let stats = pool.stats();
-        assert_eq!((stats.panicked, stats.discarded), (panicking as u64, 100), "{stats:?}");
+        assert_eq!(
+            (stats.panicked, stats.discarded),
+            (panicking as u64, 100),
+            "{stats:?}"
+        );
         probe.assert_all_dropped(0);
         assert_eq!(stats.tenants, []);
         // A token may stay with a slot that nobody serves any more.
@@ -142,22 +156,32 @@ by_strategy!(submitters_race_the_last_slot, |flavour| {
                         job.submit(probe.job()).ok()
                     };
                     let jobs: Vec<_> = (0..20).map_while(submit).collect();
-                    jobs.into_iter().map(JobHandle::join).filter(|result| {
-                        assert!(matches!(result, Ok(()) | Err(JobError::Discarded)));
-                        true
-                    }).count()
+                    jobs.into_iter()
+                        .map(JobHandle::join)
+                        .filter(|result| {
+                            assert!(matches!(result, Ok(()) | Err(JobError::Discarded)));
+                            true
+                        })
+                        .count()
                 })
             };
             let submitters: Vec<_> = (0..2).map(submit).collect();
             for _ in 0..1 + round % 2 {
                 let _ = pool.submit(panics);
             }
-            submitters.into_iter().map(|thread| thread.join().unwrap()).sum()
+            submitters
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         });
         eventually("no slot is left", || pool.stats().workers == 0);
         pool.wait_idle();
         let stats = pool.stats();
-        assert_eq!(stats.submitted - stats.panicked, accepted as u64, "{stats:?}");
+        assert_eq!(
+            stats.submitted - stats.panicked,
+            accepted as u64,
+            "{stats:?}"
+        );
         probe.assert_all_dropped(stats.completed as usize);
         drop(pool);
     }
@@ -173,7 +197,11 @@ by_strategy!(full_lanes_are_cancelled_as_one, |flavour| {
             let jobs = fill_lanes(&pool, &probe, 1_000);
             assert_eq!(pool.cancel_queued(), 1_000);
             assert_eq!(pool.cancel_queued(), 0);
-            assert_eq!(probe.dropped(), probe.created(), "captures are dropped at once");
+            assert_eq!(
+                probe.dropped(),
+                probe.created(),
+                "captures are dropped at once"
+            );
             assert_eq!(pool.stats().queued, 0);
             for job in jobs {
                 assert_matches!(job.join(), Err(JobError::Cancelled));
@@ -213,22 +241,25 @@ by_strategy!(shutdown_now_cancels_what_is_in_the_lanes, |flavour| {
     assert_matches!(refused(capped.submit(|| ())).0, Rejected::ShutDown);
 });
 
-by_strategy!(a_shutdown_that_times_out_discards_what_is_in_the_lanes, |flavour| {
-    let pool = flavour.build(flavour.builder().workers(3).concurrency(2));
-    let (probe, waits) = (Probe::new(), Waits::new());
-    let running: Vec<_> = (0..2).map(|_| pool.submit(waits.job()).unwrap()).collect();
-    waits.begun.wait_for(2);
-    let jobs = fill_lanes(&pool, &probe, 100);
-    let pool = Arc::into_inner(pool).unwrap();
-    let expired = pool.shutdown_timeout(Duration::ZERO).unwrap_err();
-    assert_eq!((expired.discarded(), expired.running()), (100, 2));
-    for job in jobs {
-        assert_matches!(job.join(), Err(JobError::Discarded));
+by_strategy!(
+    a_shutdown_that_times_out_discards_what_is_in_the_lanes,
+    |flavour| {
+        let pool = flavour.build(flavour.builder().workers(3).concurrency(2));
+        let (probe, waits) = (Probe::new(), Waits::new());
+        let running: Vec<_> = (0..2).map(|_| pool.submit(waits.job()).unwrap()).collect();
+        waits.begun.wait_for(2);
+        let jobs = fill_lanes(&pool, &probe, 100);
+        let pool = Arc::into_inner(pool).unwrap();
+        let expired = pool.shutdown_timeout(Duration::ZERO).unwrap_err();
+        assert_eq!((expired.discarded(), expired.running()), (100, 2));
+        for job in jobs {
+            assert_matches!(job.join(), Err(JobError::Discarded));
+        }
+        probe.assert_all_dropped(0);
+        waits.gate.open();
+        running.into_iter().for_each(|job| job.join().unwrap());
     }
-    probe.assert_all_dropped(0);
-    waits.gate.open();
-    running.into_iter().for_each(|job| job.join().unwrap());
-});
+);
 
 by_strategy!(a_shutdown_finishes_what_is_in_the_lanes, |flavour| {
     for by_timeout in [false, true] {
@@ -255,8 +286,14 @@ by_strategy!(a_closed_pool_runs_what_is_in_the_lanes, |flavour| {
     let held = hold_workers(&pool, 1);
     let jobs = fill_lanes(&pool, &probe, 100);
     pool.close();
-    assert_matches!(refused(pool.job().tenant("a").submit(|| ())).0, Rejected::ShutDown);
-    assert_matches!(refused(pool.tenant("a").execute(|| ())).0, Rejected::ShutDown);
+    assert_matches!(
+        refused(pool.job().tenant("a").submit(|| ())).0,
+        Rejected::ShutDown
+    );
+    assert_matches!(
+        refused(pool.tenant("a").execute(|| ())).0,
+        Rejected::ShutDown
+    );
     assert_eq!(pool.stats().queued, 100);
     held.release();
     jobs.into_iter().for_each(|job| job.join().unwrap());
@@ -351,8 +388,15 @@ by_strategy!(one_token_cancels_a_hundred_thousand_in_lanes, |flavour| {
     let held = hold_workers(&pool, 2);
     let mut handles = Vec::new();
     for i in 0..JOBS {
-        let job = pool.job().tenant(format!("tenant {}", i % 1_000)).priority(i as i32 % 5);
-        let child = if i % 2 == 0 { token.clone() } else { token.child() };
+        let job = pool
+            .job()
+            .tenant(format!("tenant {}", i % 1_000))
+            .priority(i as i32 % 5);
+        let child = if i % 2 == 0 {
+            token.clone()
+        } else {
+            token.child()
+        };
         let job = job.cancel_token(&child);
         match i % 3 {
             0 => handles.push(job.submit(probe.job()).unwrap()),
@@ -365,7 +409,11 @@ by_strategy!(one_token_cancels_a_hundred_thousand_in_lanes, |flavour| {
     probe.assert_all_dropped(0);
     let stats = pool.stats();
     assert_eq!((stats.queued, stats.cancelled), (1, JOBS as u64));
-    assert_eq!(stats.tenants.len(), 2, "the survivor's and that of the held jobs");
+    assert_eq!(
+        stats.tenants.len(),
+        2,
+        "the survivor's and that of the held jobs"
+    );
     for job in handles {
         assert_matches!(job.join(), Err(JobError::Cancelled));
     }
@@ -399,240 +447,6 @@ by_strategy!(expired_jobs_in_lanes_make_way, |flavour| {
     pool.wait_idle();
     drop(capped);
     assert_all_tokens_work(&pool, 2);
-    finish_gated(pool);
-});
-
-/// Calls back into its pool when dropped, every way there is, and counts.
-struct CallsBack {
-    pool: Weak<WorkerPool>,
-    tenant: Tenant,
-    token: CancelToken,
-    others: Arc<Mutex<Vec<JobHandle<()>>>>,
-    called: Counter,
-}
-
-impl Drop for CallsBack {
-    fn drop(&mut self) {
-        if let Some(pool) = self.pool.upgrade() {
-            let _ = pool.stats();
-            let _ = pool.submit(|| ());
-            let _ = pool.job().tenant(&self.tenant).weight(Weight::new(3)).execute(|| ());
-            let _ = pool.job().tenant("late").try_submit(|| ());
-            let fresh = pool.tenant("fresh").with_queue_limit(9).with_max_running(1);
-            let _ = fresh.submit_timeout(Duration::ZERO, || ());
-        }
-        let _ = self.tenant.submit(|| ());
-        self.tenant.set_weight(Weight::new(2));
-        drop(self.tenant.clone().with_max_running(3).with_queue_limit(1_000));
-        let other = self.others.lock().unwrap().pop();
-        if let Some(other) = other {
-            other.cancel();
-        }
-        self.token.child().cancel();
-        self.called.bump();
-    }
-}
-
-/// How the jobs with those captures end.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Run,
-    RunInPlace,
-    Cancel,
-    Token,
-    Expire,
-    CancelQueued,
-    Discard,
-    Exhaust,
-    ShutdownNow,
-}
-
-by_strategy!(captures_may_call_back_however_their_job_ends, |flavour| {
-    use End::{Cancel, CancelQueued, Discard, Exhaust, Expire, Run, RunInPlace, ShutdownNow, Token};
-    for end in [Run, RunInPlace, Cancel, Token, Expire, CancelQueued, Discard, Exhaust, ShutdownNow] {
-        let builder = flavour.builder().workers(2).fair().queue_limit(500);
-        let pool = flavour.build(match end {
-            Exhaust => builder.on_panic(PanicPolicy::Restart { max_restarts: 0 }),
-            _ => builder,
-        });
-        let (called, token, waits) = (Counter::new(), CancelToken::new(), Waits::new());
-        let others = Arc::new(Mutex::new(Vec::new()));
-        let panics_at_the_end = matches!(end, Exhaust);
-        for _ in 0..2 {
-            let waits = waits.clone();
-            let job = move || {
-                waits.job()();
-                if panics_at_the_end {
-                    panics();
-                }
-            };
-            pool.execute(job).unwrap();
-        }
-        waits.begun.wait_for(2);
-        for _ in 0..5 {
-            others.lock().unwrap().push(pool.job().tenant("b").submit(|| ()).unwrap());
-        }
-        let soon = Instant::now() + Duration::from_millis(1);
-        let jobs: Vec<_> = (0..20)
-            .map(|i| {
-                let captured = CallsBack {
-                    pool: Arc::downgrade(&pool),
-                    tenant: pool.tenant(["a", "b"][i % 2]),
-                    token: token.clone(),
-                    others: Arc::clone(&others),
-                    called: called.clone(),
-                };
-                let mut job = pool.job().tenant(&captured.tenant).priority(i as i32);
-                match end {
-                    Token => job = job.cancel_token(&token),
-                    Expire => job = job.deadline(soon),
-                    _ => {}
-                }
-                job.submit(move || drop(captured)).unwrap()
-            })
-            .collect();
-        let keeps = Arc::clone(&others);
-        match end {
-            Run => {}
-            RunInPlace => {
-                let joins = move || jobs.into_iter().for_each(|job| drop(job.join()));
-                let root = pool.job().priority(99).tenant("root").submit(joins).unwrap();
-                waits.gate.open();
-                root.join().unwrap();
-            }
-            Cancel => assert!(jobs.iter().all(JobHandle::cancel)),
-            Token => token.cancel(),
-            Expire => {
-                eventually("all expire", || jobs.iter().all(JobHandle::is_finished));
-            }
-            CancelQueued => assert!(pool.cancel_queued() >= 20),
-            Exhaust => {
-                waits.gate.open();
-                eventually("no slot is left", || pool.stats().workers == 0);
-            }
-            Discard | ShutdownNow => {
-                let pool = Arc::into_inner(pool).unwrap();
-                match end {
-                    Discard => assert!(pool.shutdown_timeout(Duration::ZERO).is_err()),
-                    _ => thread::scope(|scope| {
-                        scope.spawn(|| pool.shutdown_now());
-                        called.wait_for(20);
-                        waits.gate.open();
-                    }),
-                }
-                called.wait_for(20);
-                waits.gate.open();
-                continue;
-            }
-        }
-        waits.gate.open();
-        called.wait_for(20);
-        pool.wait_idle();
-        // Those that were captured are gone, and so are their handles of tenants.
-        keeps.lock().unwrap().clear();
-        assert_eq!(called.get(), 20, "{end:?}");
-        if matches!(end, Exhaust) {
-            eventually("nobody else owns the pool", || Arc::strong_count(&pool) == 1);
-            continue;
-        }
-        eventually("nobody else owns the pool", || Arc::strong_count(&pool) == 1);
-        finish_gated(pool);
-    }
-});
-
-/// Whether `condition` comes to hold; unlike [`eventually`] it lets the test clean up if not.
-fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
-    let give_up = Instant::now() + Duration::from_secs(5);
-    while !condition() {
-        if give_up < Instant::now() {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    true
-}
-
-/// Does something with a job's handle when it is dropped.
-struct OnDrop {
-    job: Arc<Mutex<Option<JobHandle<()>>>>,
-    action: fn(JobHandle<()>),
-    done: Counter,
-}
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        let job = self.job.lock().unwrap().take();
-        (self.action)(job.expect("the job is queued by now"));
-        self.done.bump();
-    }
-}
-
-/// One slot that drops a detached result, whose drop gets the handle of the job that is queued next.
-/// That job has not begun, and cannot while the only slot is busy.
-fn drop_result_with_next_job(flavour: &Flavour, action: fn(JobHandle<()>), completed: u64) {
-    let pool = flavour.build(flavour.builder().workers(1).fair());
-    let (done, gate, next) = (Counter::new(), Gate::new(), Arc::new(Mutex::new(None)));
-    let (job, wait, bumps) = (Arc::clone(&next), gate.clone(), done.clone());
-    let first = pool.submit(move || {
-        wait.wait();
-        OnDrop {
-            job,
-            action,
-            done: bumps,
-        }
-    });
-    drop(first.unwrap());
-    *next.lock().unwrap() = Some(pool.submit(|| ()).unwrap());
-    gate.open();
-    if !comes_true(|| done.get() == 1) {
-        let stats = pool.stats();
-        // Its thread will never end.
-        std::mem::forget(pool);
-        panic!("the drop of a result waits for ever: {stats:?}");
-    }
-    pool.wait_idle();
-    assert_eq!(pool.stats().completed, completed);
-    finish_gated(pool);
-}
-
-by_strategy!(a_detached_result_may_join_the_next_job, |flavour| {
-    drop_result_with_next_job(flavour, |job| job.join().unwrap(), 2);
-});
-
-by_strategy!(a_detached_result_may_cancel_the_next_job, |flavour| {
-    drop_result_with_next_job(flavour, |job| drop(job.cancel()), 1);
-});
-
-/// Waits when it is dropped.
-struct WaitsWhenDropped(Gate, Counter);
-
-impl Drop for WaitsWhenDropped {
-    fn drop(&mut self) {
-        self.1.bump();
-        self.0.wait();
-    }
-}
-
-by_strategy!(a_slow_drop_of_a_result_holds_nobody_up, |flavour| {
-    // Two slots, one of which is busy with the drop of a detached result: the other one is free for
-    // what is queued.
-    let pool = flavour.build(flavour.builder().workers(2).fair());
-    let (drops, gate, waits) = (Counter::new(), Gate::new(), Waits::new());
-    let held = hold_workers(&pool, 1);
-    let (begins, begun, slow, dropping) = (waits.clone(), waits.begun.clone(), gate.clone(), drops.clone());
-    let first = pool.submit(move || {
-        begins.job()();
-        WaitsWhenDropped(slow, dropping)
-    });
-    drop(first.unwrap());
-    begun.wait_for(1);
-    let next = pool.submit(|| ()).unwrap();
-    waits.gate.open();
-    drops.wait_for(1);
-    held.release();
-    let result = next.join_timeout(Duration::from_secs(5));
-    gate.open();
-    assert!(result.is_ok(), "held up by the drop: {:?}", pool.stats());
     finish_gated(pool);
 });
 
@@ -679,9 +493,5 @@ by_strategy!(tokens_survive_everything_at_once, |flavour| {
     for _ in 0..20 {
         assert_all_tokens_work(&pool, 2);
     }
-    let order = Order::new();
-    pool.execute(order.note(1)).unwrap();
-    pool.wait_idle();
-    assert_eq!(order.take(), [1]);
     finish_gated(pool);
 });

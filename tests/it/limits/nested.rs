@@ -17,16 +17,25 @@ fn tree(pool: &Arc<WorkerPool>, tenants: &'static [&'static str], depth: usize) 
     let child = |i: usize| {
         let inner = Arc::clone(pool);
         let job = pool.job().tenant(tenants[(depth + i) % tenants.len()]);
-        job.submit(move || tree(&inner, tenants, depth - 1)).unwrap()
+        job.submit(move || tree(&inner, tenants, depth - 1))
+            .unwrap()
     };
     let children = [child(0), child(1)];
     // The last one first, so that a join reaches into the middle of a lane.
-    1 + children.into_iter().rev().map(|job| job.join().unwrap()).sum::<usize>()
+    1 + children
+        .into_iter()
+        .rev()
+        .map(|job| job.join().unwrap())
+        .sum::<usize>()
 }
 
 by_strategy!(nested_joins_finish_whatever_the_limits, |flavour| {
     for (workers, concurrency) in [(1, 1), (4, 1), (2, 2), (4, 3)] {
-        for (names, most) in [(&["a"][..], 1), (&["a", "b"][..], 1), (&["a", "b", "c"][..], 2)] {
+        for (names, most) in [
+            (&["a"][..], 1),
+            (&["a", "b"][..], 1),
+            (&["a", "b", "c"][..], 2),
+        ] {
             let pool = flavour.build(flavour.builder().workers(workers).concurrency(concurrency));
             let capped: Vec<_> = names
                 .iter()
@@ -52,7 +61,10 @@ by_strategy!(nested_joins_finish_whatever_the_limits, |flavour| {
 
 by_strategy!(three_levels_run_in_place_and_are_counted, |flavour| {
     let pool = flavour.build(flavour.builder().workers(1).fair());
-    let tenant = pool.tenant("capped").with_max_running(1).with_queue_limit(1);
+    let tenant = pool
+        .tenant("capped")
+        .with_max_running(1)
+        .with_queue_limit(1);
     let (seen, inner, theirs) = (Order::new(), Arc::clone(&pool), tenant.clone());
     let note = {
         let seen = seen.clone();
@@ -114,8 +126,14 @@ by_strategy!(a_join_runs_no_stranger, |flavour| {
         root.unwrap().join().unwrap().join().unwrap();
         pool.wait_idle();
         let order = order.take();
-        let begins = order.iter().position(|what| *what == "parent begins").unwrap();
-        assert_eq!(order[begins..][..3], ["parent begins", "child", "parent ends"]);
+        let begins = order
+            .iter()
+            .position(|what| *what == "parent begins")
+            .unwrap();
+        assert_eq!(
+            order[begins..][..3],
+            ["parent begins", "child", "parent ends"]
+        );
         assert_eq!(order.len(), 7);
         finish_gated(pool);
     }
@@ -129,7 +147,11 @@ by_strategy!(a_job_run_in_place_frees_no_slot_and_takes_none, |flavour| {
     let (ran, seen) = (other.clone(), other.clone());
     let parent = pool.submit(move || {
         let child = inner.job().tenant("child").submit(child.job()).unwrap();
-        inner.job().tenant("other").execute(move || ran.bump()).unwrap();
+        inner
+            .job()
+            .tenant("other")
+            .execute(move || ran.bump())
+            .unwrap();
         child.join().unwrap();
         seen.get()
     });
@@ -167,19 +189,27 @@ by_strategy!(a_job_that_ends_in_place_opens_its_tenants_lane, |flavour| {
     assert_eq!(pool.stats().running, 2);
     waits.gate.open();
     let stats = || pool.stats();
-    crate::common::eventually("the child has ended", || stats().running < 2 || stats().queued == 0);
+    crate::common::eventually("the child has ended", || {
+        stats().running < 2 || stats().queued == 0
+    });
     let runs = |next: Gate| {
         let (sender, receiver) = std::sync::mpsc::channel();
         thread::spawn(move || {
             next.wait();
             let _ = sender.send(());
         });
-        receiver.recv_timeout(std::time::Duration::from_secs(5)).is_ok()
+        receiver
+            .recv_timeout(std::time::Duration::from_secs(5))
+            .is_ok()
     };
     let has_run = runs(next.clone());
     goes_on.open();
     parent.join().unwrap();
-    assert!(has_run, "a slot stays empty while a lane may run: {:?}", stats());
+    assert!(
+        has_run,
+        "a slot stays empty while a lane may run: {:?}",
+        stats()
+    );
     next.wait();
     pool.wait_idle();
     drop(tenant);
@@ -201,46 +231,54 @@ by_strategy!(a_map_inside_a_job_finishes_on_one_slot, |flavour| {
     finish_gated(pool);
 });
 
-by_strategy!(a_job_cannot_join_itself_or_its_parent_behind_a_gate, |flavour| {
-    let pool = flavour.build(flavour.builder().workers(1).fair());
-    let (slot, given) = (Arc::new(Mutex::new(None::<JobHandle<()>>)), Gate::new());
-    let (inner, own, wait) = (Arc::clone(&pool), Arc::clone(&slot), given.clone());
-    let root = pool.submit(move || {
-        wait.wait();
-        let parent = own.lock().unwrap().take().unwrap();
-        let child = inner.submit(move || assert_matches!(parent.join(), Err(fairlane::JobError::WouldDeadlock)));
-        child.unwrap().join().unwrap();
-    });
-    *slot.lock().unwrap() = Some(root.unwrap());
-    given.open();
-    pool.wait_idle();
-    assert_eq!(pool.stats().completed, 2);
-    finish_gated(pool);
-});
-
-by_strategy!(tenants_are_charged_for_every_job_wherever_it_ran, |flavour| {
-    // Each join races a slot for the same job; the tenant's numbers must come out right.
-    let pool = flavour.build(flavour.builder().workers(workers()).fair());
-    let tenant = pool.tenant("a");
-    let (parents, children) = (2, rounds(100_000));
-    for seed in 0..parents {
-        let inner = tenant.clone();
-        let parent = move || {
-            let mut dice = Dice::new(seed);
-            for _ in 0..children {
-                let child = inner.submit(|| ()).unwrap();
-                (0..dice.roll(200)).for_each(|_| std::hint::spin_loop());
-                child.join().unwrap();
-            }
-        };
-        tenant.execute(parent).unwrap();
+by_strategy!(
+    a_job_cannot_join_itself_or_its_parent_behind_a_gate,
+    |flavour| {
+        let pool = flavour.build(flavour.builder().workers(1).fair());
+        let (slot, given) = (Arc::new(Mutex::new(None::<JobHandle<()>>)), Gate::new());
+        let (inner, own, wait) = (Arc::clone(&pool), Arc::clone(&slot), given.clone());
+        let root = pool.submit(move || {
+            wait.wait();
+            let parent = own.lock().unwrap().take().unwrap();
+            let child = inner.submit(move || {
+                assert_matches!(parent.join(), Err(fairlane::JobError::WouldDeadlock))
+            });
+            child.unwrap().join().unwrap();
+        });
+        *slot.lock().unwrap() = Some(root.unwrap());
+        given.open();
+        pool.wait_idle();
+        assert_eq!(pool.stats().completed, 2);
+        finish_gated(pool);
     }
-    pool.wait_idle();
-    let stats = pool.stats();
-    assert_eq!(stats.completed, parents * (1 + children as u64));
-    let theirs = &stats.tenants[0];
-    assert_eq!((theirs.queued, theirs.running), (0, 0), "{theirs:?}");
-    assert_eq!(theirs.completed, stats.completed, "{theirs:?}");
-    drop(tenant);
-    finish_gated(pool);
-});
+);
+
+by_strategy!(
+    tenants_are_charged_for_every_job_wherever_it_ran,
+    |flavour| {
+        // Each join races a slot for the same job; the tenant's numbers must come out right.
+        let pool = flavour.build(flavour.builder().workers(workers()).fair());
+        let tenant = pool.tenant("a");
+        let (parents, children) = (2, rounds(100_000));
+        for seed in 0..parents {
+            let inner = tenant.clone();
+            let parent = move || {
+                let mut dice = Dice::new(seed);
+                for _ in 0..children {
+                    let child = inner.submit(|| ()).unwrap();
+                    (0..dice.roll(200)).for_each(|_| std::hint::spin_loop());
+                    child.join().unwrap();
+                }
+            };
+            tenant.execute(parent).unwrap();
+        }
+        pool.wait_idle();
+        let stats = pool.stats();
+        assert_eq!(stats.completed, parents * (1 + children as u64));
+        let theirs = &stats.tenants[0];
+        assert_eq!((theirs.queued, theirs.running), (0, 0), "{theirs:?}");
+        assert_eq!(theirs.completed, stats.completed, "{theirs:?}");
+        drop(tenant);
+        finish_gated(pool);
+    }
+);

@@ -74,44 +74,47 @@ by_strategy!(a_limit_counts_what_has_not_begun, |flavour| {
     }
 });
 
-by_strategy!(every_way_to_submit_says_full_and_gives_the_closure_back, |flavour| {
-    for whose in BOTH {
-        let (pool, tenant) = limited(flavour, 1, whose, 2);
-        let held = hold_workers(&pool, 1);
-        let probe = Probe::new();
-        let queued = fill(&tenant, &probe);
-        let number = |i: u32| move || i;
-        let soon = Duration::from_millis(2);
-        let past = Duration::ZERO;
-        let refusals = [
-            refused(tenant.try_submit(number(1))),
-            refused(tenant.submit_timeout(past, number(2))),
-            refused(tenant.submit_timeout(soon, number(3))),
-            refused(tenant.job().try_submit(number(4))),
-            refused(tenant.job().submit_timeout(past, number(5))),
-            refused(pool.job().tenant("a").try_submit(number(6))),
-            refused(pool.job().tenant(&tenant).submit_timeout(soon, number(7))),
-            refused(Submit::try_submit(&&tenant, number(8))),
-        ]
-        .map(|(reason, job)| {
-            assert_matches!(reason, Rejected::Full);
-            job()
-        });
-        assert_eq!(refusals, [1, 2, 3, 4, 5, 6, 7, 8]);
-        let other = pool.tenant("b").try_submit(|| ());
-        match whose {
-            Limit::Pool => assert_matches!(refused(other).0, Rejected::Full),
-            Limit::Tenant => drop(other.unwrap()),
+by_strategy!(
+    every_way_to_submit_says_full_and_gives_the_closure_back,
+    |flavour| {
+        for whose in BOTH {
+            let (pool, tenant) = limited(flavour, 1, whose, 2);
+            let held = hold_workers(&pool, 1);
+            let probe = Probe::new();
+            let queued = fill(&tenant, &probe);
+            let number = |i: u32| move || i;
+            let soon = Duration::from_millis(2);
+            let past = Duration::ZERO;
+            let refusals = [
+                refused(tenant.try_submit(number(1))),
+                refused(tenant.submit_timeout(past, number(2))),
+                refused(tenant.submit_timeout(soon, number(3))),
+                refused(tenant.job().try_submit(number(4))),
+                refused(tenant.job().submit_timeout(past, number(5))),
+                refused(pool.job().tenant("a").try_submit(number(6))),
+                refused(pool.job().tenant(&tenant).submit_timeout(soon, number(7))),
+                refused(Submit::try_submit(&&tenant, number(8))),
+            ]
+            .map(|(reason, job)| {
+                assert_matches!(reason, Rejected::Full);
+                job()
+            });
+            assert_eq!(refusals, [1, 2, 3, 4, 5, 6, 7, 8]);
+            let other = pool.tenant("b").try_submit(|| ());
+            match whose {
+                Limit::Pool => assert_matches!(refused(other).0, Rejected::Full),
+                Limit::Tenant => drop(other.unwrap()),
+            }
+            let accepted = 3 + u64::from(matches!(whose, Limit::Tenant));
+            assert_eq!(pool.stats().submitted, accepted, "refused is not submitted");
+            held.release();
+            queued.into_iter().for_each(|job| job.join().unwrap());
+            probe.assert_all_dropped(2);
+            drop(tenant);
+            finish_gated(pool);
         }
-        let accepted = 3 + u64::from(matches!(whose, Limit::Tenant));
-        assert_eq!(pool.stats().submitted, accepted, "refused is not submitted");
-        held.release();
-        queued.into_iter().for_each(|job| job.join().unwrap());
-        probe.assert_all_dropped(2);
-        drop(tenant);
-        finish_gated(pool);
     }
-});
+);
 
 by_strategy!(both_limits_hold_beside_each_other, |flavour| {
     let pool = flavour.build(flavour.builder().workers(1).fair().queue_limit(10));
@@ -150,8 +153,17 @@ by_strategy!(a_refused_job_leaves_no_trace_of_its_tenant, |flavour| {
         let job = job.submit_timeout(Duration::ZERO, || ());
         assert_matches!(refused(job).0, Rejected::Full);
     }
-    assert_eq!(known.weight(), Weight::default(), "that of a rejected job does not count");
-    let names: Vec<_> = pool.stats().tenants.into_iter().map(|tenant| tenant.name).collect();
+    assert_eq!(
+        known.weight(),
+        Weight::default(),
+        "that of a rejected job does not count"
+    );
+    let names: Vec<_> = pool
+        .stats()
+        .tenants
+        .into_iter()
+        .map(|tenant| tenant.name)
+        .collect();
     assert_eq!(names, ["", "known"]);
     pool.close();
     let job = pool.job().tenant(&known).weight(Weight::new(9));
@@ -169,7 +181,8 @@ by_strategy!(a_full_queue_refuses_at_once_inside_a_job, |flavour| {
             let (pool, tenant) = limited(flavour, workers, whose, 3);
             let held = hold_workers(&pool, workers - 1);
             let probe = Probe::new();
-            let (inner, inner_probe, owner) = (tenant.clone(), probe.clone(), Arc::downgrade(&pool));
+            let (inner, inner_probe, owner) =
+                (tenant.clone(), probe.clone(), Arc::downgrade(&pool));
             let job = tenant.submit(move || {
                 let pool = owner.upgrade().unwrap();
                 let queued = fill(&inner, &inner_probe);
@@ -202,7 +215,9 @@ by_strategy!(a_full_queue_refuses_at_once_inside_a_job, |flavour| {
             probe.assert_all_dropped(3 + 7 + 1);
             held.release();
             drop(tenant);
-            eventually("the job's reference is gone", || Arc::strong_count(&pool) == 1);
+            eventually("the job's reference is gone", || {
+                Arc::strong_count(&pool) == 1
+            });
             finish_gated(pool);
         }
     }
@@ -217,20 +232,44 @@ by_strategy!(closed_before_cancelled_before_late_before_full, |flavour| {
         let (token, past) = (CancelToken::new(), Instant::now());
         token.cancel();
         let both = || tenant.job().cancel_token(&token).deadline(past);
-        assert_matches!(both().submit(probe.job()).unwrap().join(), Err(JobError::Cancelled));
-        assert_matches!(both().try_submit(probe.job()).unwrap().join(), Err(JobError::Cancelled));
+        assert_matches!(
+            both().submit(probe.job()).unwrap().join(),
+            Err(JobError::Cancelled)
+        );
+        assert_matches!(
+            both().try_submit(probe.job()).unwrap().join(),
+            Err(JobError::Cancelled)
+        );
         both().execute(probe.job()).unwrap();
-        let late = || tenant.job().cancel_token(&CancelToken::new()).deadline(past);
-        assert_matches!(late().submit(probe.job()).unwrap().join(), Err(JobError::Expired));
-        assert_matches!(late().try_submit(probe.job()).unwrap().join(), Err(JobError::Expired));
+        let late = || {
+            tenant
+                .job()
+                .cancel_token(&CancelToken::new())
+                .deadline(past)
+        };
+        assert_matches!(
+            late().submit(probe.job()).unwrap().join(),
+            Err(JobError::Expired)
+        );
+        assert_matches!(
+            late().try_submit(probe.job()).unwrap().join(),
+            Err(JobError::Expired)
+        );
         late().execute(probe.job()).unwrap();
         assert_matches!(refused(tenant.try_submit(probe.job())).0, Rejected::Full);
         let stats = pool.stats();
-        assert_eq!((stats.submitted, stats.cancelled, stats.expired), (8, 3, 3), "{stats:?}");
+        assert_eq!(
+            (stats.submitted, stats.cancelled, stats.expired),
+            (8, 3, 3),
+            "{stats:?}"
+        );
         assert_eq!((stats.queued, stats.running), (1, 1), "{stats:?}");
         pool.close();
         assert_matches!(refused(both().submit(probe.job())).0, Rejected::ShutDown);
-        assert_matches!(refused(late().try_submit(probe.job())).0, Rejected::ShutDown);
+        assert_matches!(
+            refused(late().try_submit(probe.job())).0,
+            Rejected::ShutDown
+        );
         held.release();
         queued.join().unwrap();
         probe.assert_all_dropped(1);
@@ -272,36 +311,44 @@ fn a_pool_with_a_limit_of_zero_is_not_built() {
     let builder = || WorkerPool::builder().workers(1);
     assert!(builder().concurrency(0).build().is_err());
     assert!(builder().fair().queue_limit(0).build().is_err());
-    assert!(builder().concurrency(0).fair().build().is_ok(), "the last call wins");
+    assert!(
+        builder().concurrency(0).fair().build().is_ok(),
+        "the last call wins"
+    );
 }
 
-by_strategy!(a_limit_changed_while_jobs_are_queued_counts_at_once, |flavour| {
-    let pool = flavour.build(flavour.builder().workers(1).fair());
-    let held = hold_workers(&pool, 1);
-    let probe = Probe::new();
-    let tenant = pool.tenant("a");
-    // What is there is counted, though it did not have to ask.
-    let mut jobs: Vec<_> = (0..5).map(|_| tenant.submit(probe.job()).unwrap()).collect();
-    let tenant = tenant.with_queue_limit(7);
-    jobs.extend(fill(&tenant, &probe));
-    assert_eq!(jobs.len(), 7);
-    let tenant = tenant.with_queue_limit(3);
-    assert_matches!(refused(tenant.try_submit(|| ())).0, Rejected::Full);
-    for job in jobs.drain(..4) {
-        assert!(job.cancel());
+by_strategy!(
+    a_limit_changed_while_jobs_are_queued_counts_at_once,
+    |flavour| {
+        let pool = flavour.build(flavour.builder().workers(1).fair());
+        let held = hold_workers(&pool, 1);
+        let probe = Probe::new();
+        let tenant = pool.tenant("a");
+        // What is there is counted, though it did not have to ask.
+        let mut jobs: Vec<_> = (0..5)
+            .map(|_| tenant.submit(probe.job()).unwrap())
+            .collect();
+        let tenant = tenant.with_queue_limit(7);
+        jobs.extend(fill(&tenant, &probe));
+        assert_eq!(jobs.len(), 7);
+        let tenant = tenant.with_queue_limit(3);
         assert_matches!(refused(tenant.try_submit(|| ())).0, Rejected::Full);
+        for job in jobs.drain(..4) {
+            assert!(job.cancel());
+            assert_matches!(refused(tenant.try_submit(|| ())).0, Rejected::Full);
+        }
+        assert!(jobs.pop().unwrap().cancel());
+        jobs.extend(fill(&tenant, &probe));
+        assert_eq!(jobs.len(), 3);
+        let tenant = tenant.with_queue_limit(usize::MAX);
+        jobs.extend((0..100).map(|_| tenant.try_submit(probe.job()).unwrap()));
+        held.release();
+        jobs.into_iter().for_each(|job| job.join().unwrap());
+        probe.assert_all_dropped(103);
+        drop(tenant);
+        finish_gated(pool);
     }
-    assert!(jobs.pop().unwrap().cancel());
-    jobs.extend(fill(&tenant, &probe));
-    assert_eq!(jobs.len(), 3);
-    let tenant = tenant.with_queue_limit(usize::MAX);
-    jobs.extend((0..100).map(|_| tenant.try_submit(probe.job()).unwrap()));
-    held.release();
-    jobs.into_iter().for_each(|job| job.join().unwrap());
-    probe.assert_all_dropped(103);
-    drop(tenant);
-    finish_gated(pool);
-});
+);
 
 /// How queued jobs make room.
 #[derive(Clone, Copy, Debug)]
@@ -407,7 +454,10 @@ by_strategy!(blocking_submitters_get_through_a_bound_of_one, |flavour| {
                                 2 => job.execute(probe.job()).unwrap(),
                                 3 => {
                                     let max = Duration::MAX;
-                                    job.submit_timeout(max, probe.job()).unwrap().join().unwrap();
+                                    job.submit_timeout(max, probe.job())
+                                        .unwrap()
+                                        .join()
+                                        .unwrap();
                                 }
                                 _ => pool.job().tenant("a").execute(probe.job()).unwrap(),
                             }
@@ -486,38 +536,41 @@ by_strategy!(a_map_waits_for_room_and_yields_it_all, |flavour| {
     }
 });
 
-by_strategy!(the_room_of_withdrawn_jobs_goes_on_while_others_submit, |flavour| {
-    let (pool, tenant) = limited(flavour, 2, Limit::Tenant, 64);
-    let held = hold_workers(&pool, 2);
-    let (probe, accepted, enough) = (Probe::new(), Counter::new(), AtomicBool::new(false));
-    let cancelled: usize = thread::scope(|scope| {
-        let _guard = held.open_on_panic();
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !enough.load(Ordering::Relaxed) {
-                    tenant.execute(probe.job()).unwrap();
-                    accepted.bump();
-                }
-            });
-        }
-        let cancel_some = |round| {
-            accepted.wait_for(64 * round);
-            pool.cancel_queued()
-        };
-        let cancelled = (1..=rounds(100)).map(cancel_some).sum();
-        enough.store(true, Ordering::Relaxed);
-        held.open();
-        cancelled
-    });
-    held.release();
-    pool.wait_idle();
-    probe.assert_all_dropped(accepted.get() - cancelled);
-    let waits = Waits::new();
-    waits.gate.open();
-    tenant.submit(waits.job()).unwrap().join().unwrap();
-    drop(tenant);
-    finish_gated(pool);
-});
+by_strategy!(
+    the_room_of_withdrawn_jobs_goes_on_while_others_submit,
+    |flavour| {
+        let (pool, tenant) = limited(flavour, 2, Limit::Tenant, 64);
+        let held = hold_workers(&pool, 2);
+        let (probe, accepted, enough) = (Probe::new(), Counter::new(), AtomicBool::new(false));
+        let cancelled: usize = thread::scope(|scope| {
+            let _guard = held.open_on_panic();
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !enough.load(Ordering::Relaxed) {
+                        tenant.execute(probe.job()).unwrap();
+                        accepted.bump();
+                    }
+                });
+            }
+            let cancel_some = |round| {
+                accepted.wait_for(64 * round);
+                pool.cancel_queued()
+            };
+            let cancelled = (1..=rounds(100)).map(cancel_some).sum();
+            enough.store(true, Ordering::Relaxed);
+            held.open();
+            cancelled
+        });
+        held.release();
+        pool.wait_idle();
+        probe.assert_all_dropped(accepted.get() - cancelled);
+        let waits = Waits::new();
+        waits.gate.open();
+        tenant.submit(waits.job()).unwrap().join().unwrap();
+        drop(tenant);
+        finish_gated(pool);
+    }
+);
 
 by_strategy!(giving_up_races_the_room_that_comes, |flavour| {
     // Names that nobody else uses: nothing but the waiter keeps the tenant alive.

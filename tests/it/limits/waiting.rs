@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use fairlane::{CancelToken, JobError, JobHandle, PanicPolicy, Rejected, Tenant, WorkerPool};
 
 use super::room::{BOTH, Limit, fill, limited};
-use crate::common::{
-    Gate, Probe, assert_matches, hold_workers, refused, spawn_blocked,
-};
+use crate::common::{Gate, Probe, assert_matches, hold_workers, refused, spawn_blocked};
 use crate::fairness::{Order, by_strategy, finish_gated};
 
 /// What makes room while every worker stays busy.
@@ -27,7 +25,11 @@ by_strategy!(whatever_makes_room_wakes_a_blocked_submitter, |flavour| {
         let probe = Probe::new();
         for (event, timeout) in events.into_iter().flat_map(|e| [(e, false), (e, true)]) {
             let token = CancelToken::new();
-            let queued = tenant.job().cancel_token(&token).try_submit(probe.job()).unwrap();
+            let queued = tenant
+                .job()
+                .cancel_token(&token)
+                .try_submit(probe.job())
+                .unwrap();
             let waited = thread::scope(|scope| {
                 let _guard = held.open_on_panic();
                 let submitter = spawn_blocked(scope, || match timeout {
@@ -77,27 +79,30 @@ by_strategy!(who_waits_is_served_first_come_first_served, |flavour| {
     }
 });
 
-by_strategy!(the_pools_room_goes_to_who_came_first_of_all_tenants, |flavour| {
-    const SUBMITTERS: usize = 12;
-    let pool = flavour.build(flavour.builder().workers(1).fair().queue_limit(1));
-    let held = hold_workers(&pool, 1);
-    let order = Order::new();
-    pool.execute(order.note(0)).unwrap();
-    thread::scope(|scope| {
-        let held = held;
-        for i in 1..=SUBMITTERS {
-            let (pool, job) = (&pool, order.note(i));
-            spawn_blocked(scope, move || {
-                let tenant = ["a", "b", "c"][i * 7 % 3];
-                pool.job().tenant(tenant).execute(job).unwrap();
-            });
-        }
-        held.release();
-    });
-    pool.wait_idle();
-    assert_eq!(order.take(), Vec::from_iter(0..=SUBMITTERS));
-    finish_gated(pool);
-});
+by_strategy!(
+    the_pools_room_goes_to_who_came_first_of_all_tenants,
+    |flavour| {
+        const SUBMITTERS: usize = 12;
+        let pool = flavour.build(flavour.builder().workers(1).fair().queue_limit(1));
+        let held = hold_workers(&pool, 1);
+        let order = Order::new();
+        pool.execute(order.note(0)).unwrap();
+        thread::scope(|scope| {
+            let held = held;
+            for i in 1..=SUBMITTERS {
+                let (pool, job) = (&pool, order.note(i));
+                spawn_blocked(scope, move || {
+                    let tenant = ["a", "b", "c"][i * 7 % 3];
+                    pool.job().tenant(tenant).execute(job).unwrap();
+                });
+            }
+            held.release();
+        });
+        pool.wait_idle();
+        assert_eq!(order.take(), Vec::from_iter(0..=SUBMITTERS));
+        finish_gated(pool);
+    }
+);
 
 by_strategy!(one_whose_own_tenant_is_full_holds_nobody_up, |flavour| {
     let pool = flavour.build(flavour.builder().workers(1).fair().queue_limit(3));
@@ -123,7 +128,11 @@ by_strategy!(one_whose_own_tenant_is_full_holds_nobody_up, |flavour| {
         let third = submit(&pool.tenant("other"), "third");
         assert!(others.pop().unwrap().cancel());
         let third = third.join().unwrap();
-        assert_eq!(order.take(), ["third"], "it came last, and can use the room");
+        assert_eq!(
+            order.take(),
+            ["third"],
+            "it came last, and can use the room"
+        );
         // Room of the tenant's own, and of the pool: the first, and only that one.
         assert!(theirs.cancel());
         let first = first.join().unwrap();
@@ -132,7 +141,9 @@ by_strategy!(one_whose_own_tenant_is_full_holds_nobody_up, |flavour| {
         assert_matches!(refused(pool.try_submit(|| ())).0, Rejected::Full);
         // Room of the pool alone: nobody can use it, so it stays.
         assert!(third.cancel());
-        let fourth = pool.try_submit(probe.job()).expect("there is room for others");
+        let fourth = pool
+            .try_submit(probe.job())
+            .expect("there is room for others");
         assert!(!second.is_finished());
         assert!(first.cancel());
         assert!(second.join().unwrap().cancel());
@@ -180,14 +191,21 @@ by_strategy!(room_for_several_goes_to_several, |flavour| {
         let held = hold_workers(&pool, 1);
         let (probe, token) = (Probe::new(), CancelToken::new());
         for _ in 0..LIMIT {
-            tenant.job().cancel_token(&token).execute(probe.job()).unwrap();
+            tenant
+                .job()
+                .cancel_token(&token)
+                .execute(probe.job())
+                .unwrap();
         }
         let jobs: Vec<_> = thread::scope(|scope| {
             let _guard = held.open_on_panic();
             let submit = |_| spawn_blocked(scope, || tenant.submit(probe.job()).unwrap());
             let submitters: Vec<_> = (0..LIMIT).map(submit).collect();
             token.cancel();
-            submitters.into_iter().map(|thread| thread.join().unwrap()).collect()
+            submitters
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert_eq!(pool.stats().queued, LIMIT);
         held.release();
@@ -229,11 +247,17 @@ by_strategy!(a_token_or_a_deadline_wakes_who_waits_with_ok, |flavour| {
         let job = tenant.job().deadline(soon());
         let job = job.submit_timeout(Duration::MAX, probe.job()).unwrap();
         assert_matches!(job.join(), Err(JobError::Expired));
-        let job = tenant.job().deadline(Instant::now() + Duration::from_secs(1_000));
+        let job = tenant
+            .job()
+            .deadline(Instant::now() + Duration::from_secs(1_000));
         let job = job.submit_timeout(Duration::from_millis(1), probe.job());
         assert_matches!(refused(job).0, Rejected::Full);
         let stats = pool.stats();
-        assert_eq!((stats.submitted, stats.cancelled, stats.expired), (10, 6, 2), "{stats:?}");
+        assert_eq!(
+            (stats.submitted, stats.cancelled, stats.expired),
+            (10, 6, 2),
+            "{stats:?}"
+        );
         assert_eq!((stats.queued, stats.running), (1, 1), "{stats:?}");
         held.release();
         queued.join().unwrap();
@@ -253,7 +277,11 @@ by_strategy!(one_that_gives_up_holds_nobody_up, |flavour| {
         let behind = thread::scope(|scope| {
             let _guard = held.open_on_panic();
             let first = spawn_blocked(scope, || {
-                tenant.job().cancel_token(&token).submit(probe.job()).unwrap()
+                tenant
+                    .job()
+                    .cancel_token(&token)
+                    .submit(probe.job())
+                    .unwrap()
             });
             let behind = spawn_blocked(scope, || tenant.submit(probe.job()).unwrap());
             token.cancel();
@@ -356,7 +384,11 @@ by_strategy!(a_tenant_with_nothing_but_a_waiter_is_alive, |flavour| {
     thread::scope(|scope| {
         let _guard = held.open_on_panic();
         let waiting = spawn_blocked(scope, || {
-            pool.job().tenant("waits").cancel_token(&token).submit(|| ()).unwrap()
+            pool.job()
+                .tenant("waits")
+                .cancel_token(&token)
+                .submit(|| ())
+                .unwrap()
         });
         assert_eq!(names(), ["", "waits"]);
         token.cancel();
@@ -378,12 +410,20 @@ by_strategy!(a_job_of_another_pool_waits, |flavour| {
     let begun = begins.clone();
     let waiting = pool.submit(move || {
         begun.open();
-        submits.submit(job).map(JobHandle::join).map_err(|error| error.reason())
+        submits
+            .submit(job)
+            .map(JobHandle::join)
+            .map_err(|error| error.reason())
     });
     begins.wait();
     // Whether it waits by now or not: there will be room.
     held.release();
-    waiting.unwrap().join().unwrap().expect("room in the end").unwrap();
+    waiting
+        .unwrap()
+        .join()
+        .unwrap()
+        .expect("room in the end")
+        .unwrap();
     queued.join().unwrap();
     probe.assert_all_dropped(2);
     drop((theirs, own));

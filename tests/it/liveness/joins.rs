@@ -23,7 +23,7 @@ fn sum_of_tree(pool: &Arc<WorkerPool>, levels: usize, fan_out: usize) -> usize {
             .unwrap()
     };
     let mut children: Vec<_> = (0..fan_out).map(submit_child).collect();
-    if levels.is_multiple_of(2) {
+    if levels % 2 == 0 {
         children.reverse();
     }
     children

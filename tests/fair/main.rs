@@ -1,0 +1,10 @@
+//! `FairQueue` from outside: its rule, its bounds, its order, its memory, and what panics leave.
+
+mod bounds;
+mod memory;
+mod ops;
+mod oracle;
+mod orders;
+mod panics;
+mod tickets;
+mod traces;
