@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
@@ -112,12 +113,125 @@ fn a_missing_directory_fails_and_the_others_are_done() {
 #[test]
 fn bad_usage_is_refused() {
     let tree = Tree::new();
-    for options in [&["--workers", "0"], &["--strategy", "best"]] {
+    let bad = [
+        ["--workers", "0"],
+        ["--strategy", "best"],
+        ["--concurrency", "0"],
+    ];
+    for options in bad {
         let run = run(checksum(&tree).args(options));
         assert_eq!(run.status.code(), Some(2), "{run:?}");
         assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{run:?}");
     }
     assert_eq!(run(&mut Command::new(program())).status.code(), Some(2));
+}
+
+#[test]
+fn side_by_side_the_lines_are_the_same_and_each_directory_keeps_its_order() {
+    let tree = three_directories();
+    let listed = |options: &[&str]| {
+        let run = run(Command::new(program())
+            .args(["large", "small", "small/7"])
+            .args(options)
+            .current_dir(tree.path()));
+        assert_clean(&run);
+        text(&run.stdout)
+    };
+    let list = listed(&[]);
+    assert_eq!(list.lines().count(), 500 + 50 + 1);
+    let options: [&[&str]; 4] = [
+        &["--concurrency", "1", "--workers", "1"],
+        &["--concurrency", "2", "--workers", "2"],
+        &["--concurrency", "9", "--weight", "small=3"],
+        &[
+            "--concurrency=2",
+            "--weight=large/=2",
+            "--weight=small/7=4294967295",
+        ],
+    ];
+    for options in options {
+        let mingled = listed(options);
+        assert_eq!(sorted(&mingled), sorted(&list), "{options:?}");
+        for directory in ["large/", "small/"] {
+            let (own, expected) = (below(&mingled, directory), below(&list, directory));
+            assert_eq!(own, expected, "{options:?}");
+        }
+    }
+}
+
+/// `large`, of more than one batch, and `small`.
+fn three_directories() -> Tree {
+    let tree = Tree::new();
+    for i in 0..500 {
+        tree.file(&format!("large/{i}"), i.to_string().as_bytes());
+    }
+    for i in 0..50 {
+        tree.file(&format!("small/{i}"), b"abc");
+    }
+    tree
+}
+
+fn sorted(list: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = list.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The names below `directory`, in order, but for the file that is given by itself as well: it is
+/// listed twice, and the other one may come anywhere.
+fn below<'a>(list: &'a str, directory: &str) -> Vec<&'a str> {
+    let names = list.lines().map(|line| &line[66..]);
+    names
+        .filter(|name| name.starts_with(directory) && *name != "small/7")
+        .collect()
+}
+
+#[test]
+fn side_by_side_a_missing_directory_fails_and_the_others_are_done() {
+    let tree = Tree::new();
+    tree.file("f", b"abc");
+    let missing = tree.0.join("missing");
+    let run = run(Command::new(program())
+        .args(["--concurrency", "1"])
+        .arg(&missing)
+        .arg(tree.path()));
+    assert_eq!(run.status.code(), Some(1));
+    assert!(text(&run.stdout).starts_with(ABC), "{run:?}");
+    assert_one_complaint(&run, &missing);
+}
+
+#[test]
+fn a_weight_needs_a_directory_a_number_and_a_limit() {
+    let tree = Tree::new();
+    let file = tree.file("a=b", b"abc");
+    let with_weight = |options: &[&str]| {
+        run(Command::new(program())
+            .arg("a=b")
+            .args(options)
+            .current_dir(tree.path()))
+    };
+    let bad = [
+        ("other=1", "not one of the DIRs"),
+        ("a=1", "not one of the DIRs"),
+        ("a=b", "from 1 to 4294967295"),
+        ("a=b=", "from 1 to 4294967295"),
+        ("a=b=-1", "from 1 to 4294967295"),
+        ("a=b=4294967296", "from 1 to 4294967295"),
+        ("a=b=0", "1 is the least"),
+        ("ab", "DIR=N is needed"),
+    ];
+    for (weight, complaint) in bad {
+        let run = with_weight(&["--concurrency", "1", "--weight", weight]);
+        assert_eq!(run.status.code(), Some(2), "{run:?}");
+        assert!(run.stdout.is_empty(), "{run:?}");
+        let said = text(&run.stderr);
+        assert!(said.contains(weight) && said.contains(complaint), "{said}");
+    }
+    assert_eq!(with_weight(&["--weight", "a=b=1"]).status.code(), Some(2));
+    let good = with_weight(&["--concurrency", "1", "--weight", "a=b=2"]);
+    assert_clean(&good);
+    let name = Path::new(file.file_name().unwrap());
+    assert_eq!(text(&good.stdout), format!("{ABC}  {}\n", name.display()));
 }
 
 #[test]
@@ -282,10 +396,29 @@ mod unix {
 
     #[test]
     fn a_reader_that_has_gone_does_not_wait_for_the_file_at_hand() {
-        let mut running = Running::spawn(endless_tree());
-        drop(running.stdout.take());
-        assert_eq!(running.child.wait().unwrap().code(), Some(0));
-        assert_eq!(running.rest_of_stderr(), "");
+        let tree = endless_tree();
+        assert_quiet(&run(checksum(&tree).stdout(pipe_without_reader())));
+    }
+
+    #[test]
+    fn side_by_side_it_does_not_wait_for_the_other_directorys_file_either() {
+        let tree = endless_tree();
+        let mut command = side_by_side(&tree, "2", &["a", "b"]);
+        assert_quiet(&run(command.stdout(pipe_without_reader())));
+    }
+
+    fn assert_quiet(run: &Output) {
+        assert_eq!(run.status.code(), Some(0), "{run:?}");
+        assert_eq!(text(&run.stderr), "");
+    }
+
+    /// A pipe whose reader has gone already: the first line that is written meets nobody, however
+    /// late or early it comes.
+    fn pipe_without_reader() -> Stdio {
+        let mut reader = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+        let pipe = reader.stdin.take().unwrap();
+        reader.wait().unwrap();
+        pipe.into()
     }
 
     #[test]
@@ -315,6 +448,45 @@ mod unix {
         );
     }
 
+    #[test]
+    fn a_small_directory_is_done_long_before_a_large_one() {
+        // A tree that takes minutes, a job a file: however late the small directory's thread gets
+        // to its first job, the large one's is nowhere near its end.
+        let tree = Tree::new();
+        for i in 0..Running::FILES {
+            tree.sparse(&format!("large/{i:0>5}"), 1 << 22);
+        }
+        for i in 0..100 {
+            tree.file(&format!("small/{i}"), b"abc");
+        }
+        let mut command = side_by_side(&tree, "1", &["large", "small"]);
+        let mut running = Running::run(&mut command, tree);
+        let mut left = 100;
+        let mut before = 0;
+        while left > 0 {
+            let line = running.read_line();
+            assert!(!line.is_empty(), "ended with {left} to go");
+            let is_small = line.contains("  small/");
+            left -= usize::from(is_small);
+            before += usize::from(!is_small);
+        }
+        running.interrupt();
+        let listed = 100 + before + running.stdout.take().unwrap().lines().count();
+        assert_eq!(running.child.wait().unwrap().code(), Some(130));
+        assert!(listed < Running::FILES, "the large one was through as well");
+        let said = running.rest_of_stderr();
+        assert!(said.contains(&format!("{listed} files done")), "{said}");
+    }
+
+    fn side_by_side(tree: &Tree, workers: &str, roots: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(["--workers", workers, "--concurrency", workers])
+            .args(roots)
+            .current_dir(tree.path());
+        command
+    }
+
     /// Interrupts twice while a file is hashed that takes minutes. False if the second came too
     /// late to matter.
     fn second_interrupt_is_needed() -> bool {
@@ -331,8 +503,7 @@ mod unix {
     fn endless_tree() -> Tree {
         let tree = Tree::new();
         tree.file("a", &[0; 1 << 20]);
-        let large = fs::File::create(tree.path().join("b")).unwrap();
-        large.set_len(1 << 38).unwrap();
+        tree.sparse("b", 1 << 38);
         tree
     }
 
@@ -358,7 +529,10 @@ mod unix {
         }
 
         fn spawn(tree: Tree) -> Self {
-            let mut command = checksum(&tree);
+            Self::run(&mut checksum(&tree), tree)
+        }
+
+        fn run(command: &mut Command, tree: Tree) -> Self {
             let mut child = command
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
@@ -483,6 +657,14 @@ impl Tree {
         fs::write(&path, content).unwrap();
         path
     }
+
+    /// A file of zeroes that takes no room on the disk.
+    #[cfg(unix)]
+    fn sparse(&self, name: &str, size: u64) {
+        let path = self.file(name, b"");
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(size).unwrap();
+    }
 }
 
 impl Drop for Tree {
@@ -491,19 +673,48 @@ impl Drop for Tree {
     }
 }
 
-/// The example beside this test: `cargo test` builds it, `cargo test --test checksum` does not.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().unwrap().parent().unwrap();
-    let program = profile
-        .join("examples")
-        .join("checksum")
-        .with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(
-        program.exists(),
-        "build it first: cargo build --example checksum"
-    );
-    program
+/// The example beside this test, as fresh as its source.
+///
+/// `cargo test` builds it along with the tests, `cargo test --test checksum` does not. So it is
+/// built here, once a process, the way this test was: cargo finds nothing to do or does it.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let directory = test.parent().and_then(Path::parent).unwrap();
+        build_example(directory)?;
+        Ok(directory
+            .join("examples")
+            .join("checksum")
+            .with_extension(std::env::consts::EXE_EXTENSION))
+    });
+    built.as_deref().unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Builds the example into `TARGET_DIR/PROFILE`, or `TARGET_DIR/TRIPLE/PROFILE` if cargo was given
+/// a target: that is all there is to tell how this test was built.
+fn build_example(directory: &Path) -> Result<(), String> {
+    let profile = match directory.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let above = directory.parent().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--quiet", "--example", "checksum"])
+        .args(["--profile", profile])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    // Cargo keeps this file in the target directory itself, and nowhere below it.
+    if above.join(".rustc_info.json").exists() {
+        cargo.arg("--target-dir").arg(above);
+    } else {
+        cargo.arg("--target").arg(above.file_name().unwrap());
+        cargo.arg("--target-dir").arg(above.parent().unwrap());
+    }
+    match run(&mut cargo) {
+        built if built.status.success() => Ok(()),
+        built => Err(text(&built.stderr)),
+    }
 }
 
 fn checksum(tree: &Tree) -> Command {

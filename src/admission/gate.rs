@@ -186,6 +186,15 @@ impl Gate {
         takes_token
     }
 
+    /// Takes note of an accepted job that never gets into its lane.
+    pub(crate) fn note(&self, request: Request<'_>) {
+        let Some(weight) = request.weight else { return };
+        let mut inner = self.lock();
+        let id = inner.resolve(request.who);
+        inner.set_weight(id, weight);
+        inner.tenants.tidy(id);
+    }
+
     /// The first job for a token that has arrived at a slot. `None`: there is none, and the token is
     /// the gate's again.
     pub(crate) fn first(&self) -> (Option<Admitted>, Vec<Job>) {

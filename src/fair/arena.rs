@@ -306,7 +306,7 @@ mod tests {
         for id in ids {
             arena.remove(id);
         }
-        assert!(arena.pages.is_empty() && arena.open.is_none() && arena.len() == 0);
+        assert!(arena.pages.is_empty() && arena.open.is_none() && arena.is_empty());
     }
 
     proptest! {

@@ -233,7 +233,7 @@ impl Core {
             return Err(Refusal::Rejected(reason));
         }
         if let Some(fate) = options.fate() {
-            return Err(self.refuse(fate));
+            return Err(self.refuse(options, fate));
         }
         if has_room {
             return self.accept(None);
@@ -248,16 +248,21 @@ impl Core {
                 Err(Refusal::Rejected(reason))
             }
             Entry::Full | Entry::CalledOff => match options.fate() {
-                Some(fate) => Err(self.refuse(fate)),
+                Some(fate) => Err(self.refuse(options, fate)),
                 None => Err(Refusal::Rejected(Rejected::Full)),
             },
         }
     }
 
     /// Accepts a job that settles at once.
-    fn refuse(&self, fate: Fate) -> Refusal {
+    fn refuse(&self, options: &Options<'_>, fate: Fate) -> Refusal {
         match self.admit() {
-            Ok(slot) => Refusal::Settled { slot, fate },
+            Ok(slot) => {
+                if let Some(gate) = &self.gate {
+                    gate.note(options.request);
+                }
+                Refusal::Settled { slot, fate }
+            }
             Err(reason) => Refusal::Rejected(reason),
         }
     }

@@ -191,6 +191,25 @@ proptest! {
     }
 }
 
+/// As `quota`, with more distinct weights than two levels of the agenda hold, and everybody's share
+/// exact after each rotation.
+#[test]
+fn quota_with_four_hundred_weights() {
+    let weights: Vec<_> = (1..=400).map(|n| n * 7 % 401).collect();
+    let mut all = Backlogged::new(&weights);
+    let total = all.total();
+    let mut served = vec![0_u64; weights.len()];
+    for t in 1..=2 * total {
+        served[all.serve()] += 1;
+        if t % 401 == 0 || t % total == 0 {
+            for (&count, &weight) in served.iter().zip(&weights) {
+                let share = t * u64::from(weight);
+                assert!(count >= share / total && count <= share.div_ceil(total));
+            }
+        }
+    }
+}
+
 /// Five who come back with one job each time theirs is done, beside one with a backlog.
 #[test]
 fn a_backlog_gets_its_sixth_beside_five_resubmitters() {

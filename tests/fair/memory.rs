@@ -60,7 +60,8 @@ fn an_unused_queue_has_no_memory() {
 #[test]
 fn lanes_and_jobs_are_small() {
     for kinds in [1, 3, 1000] {
-        let lanes = 100_000;
+        // Past the last growth of the table of names, whose old half is still there for a while.
+        let lanes = 120_000;
         let before = live();
         let mut queue = FairQueue::new();
         for n in 0..lanes {
@@ -75,7 +76,7 @@ fn lanes_and_jobs_are_small() {
         let job = (four_each - one_each) / (3 * lanes as isize);
         let lane = one_each / lanes as isize - job;
         assert!(job <= 36 + 8, "{job} bytes a job of 8");
-        assert!(lane <= 120 + 8, "{lane} bytes a lane of 8, {kinds} weights");
+        assert!(lane <= 120, "{lane} bytes a lane of 8, {kinds} weights");
     }
 }
 

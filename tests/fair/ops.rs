@@ -95,6 +95,23 @@ pub(crate) fn other_trace(length: usize) -> impl Strategy<Value = Vec<Op>> {
     trace_of(other_families(), length)
 }
 
+/// Many tenants, and weights that change all the time under lanes in debt: each is then a run of
+/// its own, more than one node of the agenda holds. The sum of the weights stays below 53.
+pub(crate) fn crowd(length: usize) -> impl Strategy<Value = Vec<Op>> {
+    let (tenants, weight) = (26, 1..3_u32);
+    let op = prop_oneof![
+        4 => (0..tenants, weight.clone(), 0..2).prop_map(|(t, w, p)| Op::PushWeighted(t, w, p)),
+        4 => Just(Op::Pop),
+        6 => (0..tenants, weight).prop_map(|(t, w)| Op::SetWeight(t, w)),
+        1 => (0..tenants).prop_map(Op::Hold),
+        1 => (0..tenants).prop_map(Op::Release),
+    ];
+    prop::collection::vec(op, length / 2..length).prop_map(move |ops| {
+        let all = (0..tenants).flat_map(|t| [Op::Push(t, 0); 3]);
+        all.chain(ops).collect()
+    })
+}
+
 /// Runs traces on the queue itself; jobs are numbered in order of pushing.
 pub(crate) struct Runner<K> {
     pub(crate) queue: FairQueue<K, u64>,
@@ -167,7 +184,7 @@ impl<K: Clone + Eq + std::hash::Hash> Runner<K> {
 
     /// Releases everyone and pops to the end.
     pub(crate) fn finish(&mut self) -> Vec<(K, u64)> {
-        for tenant in 0..16 {
+        for tenant in 0..32 {
             self.queue.release(&(self.name)(tenant));
         }
         std::iter::from_fn(|| self.queue.pop()).collect()

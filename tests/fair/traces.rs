@@ -1,6 +1,6 @@
 //! Random traces against the oracle and against themselves.
 
-use crate::ops::{Op, Runner, Seen, config, exact_trace, other_trace, trace};
+use crate::ops::{Op, Runner, Seen, config, crowd, exact_trace, other_trace, trace};
 use crate::oracle::Oracle;
 use fairlane::{FairQueue, Priority, Weight};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn follows_the_oracle(trace: &[Op], grains: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(runner.queue.lanes(), oracle.tenants.len());
         prop_assert_eq!(runner.queue.is_empty(), oracle.len() == 0);
     }
-    for tenant in 0..16 {
+    for tenant in 0..32 {
         oracle.release(tenant);
     }
     for (tenant, job) in runner.finish() {
@@ -84,6 +84,10 @@ proptest! {
         let grains = heaviest.max().unwrap_or(1);
         follows_the_oracle(&trace, grains)?;
     }
+}
+
+proptest! {
+    #![proptest_config(config(1_000))]
 
     #[test]
     fn the_same_trace_gives_the_same_order(trace in trace(150)) {
@@ -249,7 +253,9 @@ proptest! {
         if ageing {
             runner.queue = FairQueue::with_ageing(3);
         }
-        trace.iter().for_each(|&op| drop(runner.apply(op)));
+        for &op in &trace {
+            runner.apply(op);
+        }
         let (len, lanes) = (runner.queue.len(), runner.queue.lanes());
         let mut drain = runner.queue.drain();
         prop_assert_eq!(drain.len(), len);
@@ -264,5 +270,14 @@ proptest! {
         runner.queue.push_weighted(1, Weight::new(2), Priority(0), 5);
         prop_assert!(stale.into_iter().all(|ticket| runner.queue.remove(ticket).is_none()));
         prop_assert_eq!(runner.queue.pop(), Some((1, 5)));
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn the_order_is_the_oracles_in_a_crowd(trace in crowd(400)) {
+        follows_the_oracle(&trace, 0)?;
     }
 }
