@@ -221,9 +221,9 @@ fn worst() {
     let tickets: Vec<_> = (0..10_000_000_u64)
         .map(|n| queue.push(0, Priority::NORMAL, n))
         .collect();
-    tickets[1..]
-        .iter()
-        .for_each(|&ticket| drop(queue.remove(ticket)));
+    for &ticket in &tickets[1..] {
+        queue.remove(ticket);
+    }
     drop(tickets);
     println!(
         "one job left of ten million: {} bytes",

@@ -4,6 +4,8 @@
 mod admission;
 mod batch;
 mod cancel;
+#[cfg(doctest)]
+mod compile_fail;
 mod error;
 mod fair;
 mod fork;

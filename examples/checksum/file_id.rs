@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Device and inode: however the walk gets there, by another name or a hard link, they tell.
 #[cfg(unix)]
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
     inode: u64,
@@ -45,6 +45,7 @@ impl FileId {
 
 /// Elsewhere the standard library gives a file no number: its resolved path has to do.
 #[cfg(not(unix))]
+#[derive(Clone)]
 pub(crate) struct FileId(std::path::PathBuf);
 
 #[cfg(not(unix))]

@@ -75,8 +75,12 @@ pub(crate) struct Aftermath {
 impl Aftermath {
     /// Wakes and frees; what is left is `overdue`.
     fn settle(&mut self) {
-        self.granted.drain(..).for_each(|seat| seat.wake());
-        self.dropped.clear();
+        if !self.granted.is_empty() {
+            self.granted.drain(..).for_each(|seat| seat.wake());
+        }
+        if !self.dropped.is_empty() {
+            self.dropped.clear();
+        }
     }
 }
 
@@ -169,7 +173,7 @@ impl Gate {
         let Inner {
             waiting, tenants, ..
         } = &mut *inner;
-        after.granted = waiting.give_back(tenants, reserved);
+        waiting.give_back(tenants, reserved, &mut after.granted);
         tenants.tidy(reserved);
         drop(inner);
         after.settle();
@@ -282,7 +286,7 @@ impl Gate {
         let mut jobs = Vec::with_capacity(inner.queue.len());
         for (id, job) in inner.queue.drain() {
             job.leave_place();
-            after.granted.append(&mut inner.left(id));
+            inner.left(id, &mut after.granted);
             inner.tenants.tidy(id);
             jobs.push(job);
         }
@@ -356,7 +360,7 @@ impl Gate {
         let Inner {
             waiting, tenants, ..
         } = &mut *inner;
-        after.granted = waiting.serve(tenants, id);
+        waiting.serve(tenants, id, &mut after.granted);
         drop(inner);
         after.settle();
     }
@@ -407,7 +411,7 @@ impl Inner {
         // A token can cancel a job before it gets here. It has looked for its place in vain, so the
         // entry must not get one. Otherwise it will look after this, under the lock.
         if job.is_claimed() {
-            after.granted = self.left(id);
+            self.left(id, &mut after.granted);
             after.dropped.push(job);
             self.tenants.tidy(id);
             return false;
@@ -437,7 +441,7 @@ impl Inner {
                 Claim::Gone | Claim::Overdue => self.queue.remove_next()?,
             };
             job.leave_place();
-            after.granted.append(&mut self.left(tenant));
+            self.left(tenant, &mut after.granted);
             match claim {
                 Claim::Ready => {
                     self.begin(tenant);
@@ -454,13 +458,13 @@ impl Inner {
     fn take_out(&mut self, place: &Place, after: &mut Aftermath) -> Option<Id> {
         let (tenant, job) = self.queue.remove_at(place.take()?)?;
         after.dropped.push(job);
-        after.granted = self.left(tenant);
+        self.left(tenant, &mut after.granted);
         Some(tenant)
     }
 
     /// A job has left the tenant's lane: its room goes to who waits for it.
-    fn left(&mut self, id: Id) -> Vec<Arc<Seat>> {
-        self.waiting.leave(&mut self.tenants, id)
+    fn left(&mut self, id: Id, granted: &mut Vec<Arc<Seat>>) {
+        self.waiting.leave(&mut self.tenants, id, granted);
     }
 
     fn begin(&mut self, id: Id) {

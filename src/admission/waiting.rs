@@ -62,17 +62,31 @@ impl Waiting {
     }
 
     /// Takes a reservation back.
-    pub(super) fn give_back(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
+    pub(super) fn give_back(
+        &mut self,
+        tenants: &mut Tenants,
+        tenant: Id,
+        granted: &mut Vec<Arc<Seat>>,
+    ) {
         tenants[tenant].reserved -= 1;
         self.used -= 1;
-        self.serve(tenants, tenant)
+        self.serve(tenants, tenant, granted);
     }
 
-    /// A job has left its lane. Returns who got its room, to be woken.
-    pub(super) fn leave(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
-        tenants[tenant].queued -= 1;
+    /// A job has left its lane. Who gets its room is added to `granted`, to be woken.
+    #[inline]
+    pub(super) fn leave(
+        &mut self,
+        tenants: &mut Tenants,
+        tenant: Id,
+        granted: &mut Vec<Arc<Seat>>,
+    ) {
+        let account = &mut tenants[tenant];
+        account.queued -= 1;
         self.used -= 1;
-        self.serve(tenants, tenant)
+        if account.sitting > 0 || !self.ready.is_empty() {
+            self.serve(tenants, tenant, granted);
+        }
     }
 
     /// Queues a submitter that found no room; returns its number.
@@ -95,11 +109,13 @@ impl Waiting {
     }
 
     /// Hands out what room there is, after something has changed for `tenant`.
-    pub(super) fn serve(&mut self, tenants: &mut Tenants, tenant: Id) -> Vec<Arc<Seat>> {
-        let mut granted = Vec::new();
-        if self.ready.is_empty() && tenants[tenant].waiting.is_empty() {
-            return granted;
-        }
+    #[cold]
+    pub(super) fn serve(
+        &mut self,
+        tenants: &mut Tenants,
+        tenant: Id,
+        granted: &mut Vec<Arc<Seat>>,
+    ) {
         self.update_ready(tenants, tenant);
         while self.has_room() && !self.is_closed {
             let Some((number, next)) = self.ready.pop_first() else {
@@ -117,7 +133,6 @@ impl Waiting {
             }
             self.update_ready(tenants, next);
         }
-        granted
     }
 
     /// Lists the tenant's first waiter as ready if it is, and nobody of it otherwise.

@@ -319,7 +319,11 @@ impl Core {
 
     /// Waits for an idle moment; `false` if `deadline` comes first.
     pub(super) fn wait_idle(&self, deadline: Option<std::time::Instant>) -> bool {
-        self.idle.wait(|| self.is_idle(), deadline)
+        let is_idle = self.idle.wait(|| self.is_idle(), deadline);
+        if is_idle {
+            slot::await_movers(&self.slots);
+        }
+        is_idle
     }
 
     /// Accepts nothing more, and tells those who wait to submit.

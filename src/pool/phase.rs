@@ -39,6 +39,14 @@ impl Progress {
     /// Why jobs are not accepted, if they are not.
     #[inline]
     pub(super) fn refusal(&self) -> Option<Rejected> {
+        if self.0.load(Ordering::SeqCst) == Phase::Open as u8 {
+            return None;
+        }
+        self.reason()
+    }
+
+    #[cold]
+    fn reason(&self) -> Option<Rejected> {
         match self.get() {
             Phase::Open => None,
             Phase::Exhausted => Some(Rejected::RestartExhausted),

@@ -79,15 +79,18 @@ impl<'a> Options<'a> {
         }
     }
 
+    #[inline(always)]
     fn conditions(&self) -> Option<Box<Conditions>> {
-        if !self.has_conditions() {
-            return None;
-        }
-        Some(Box::new(Conditions {
+        self.has_conditions().then(|| self.boxed_conditions())
+    }
+
+    #[cold]
+    fn boxed_conditions(&self) -> Box<Conditions> {
+        Box::new(Conditions {
             deadline: self.deadline,
             subscription: self.token.map(CancelToken::subscription),
             witness: None,
-        }))
+        })
     }
 }
 
@@ -193,7 +196,7 @@ impl Core {
         Ok(handle)
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue(&self, accepted: Accepted, options: &Options<'_>, job: Job) {
         match &self.gate {
             None => self.push(accepted.slot, job),
@@ -201,8 +204,9 @@ impl Core {
         }
     }
 
-    /// Gets a job into the pool's counts.
-    #[inline]
+    /// Gets a job into the pool's counts. Inlined by force, like `queue`: most calls pass constant
+    /// options, of which nothing is then left.
+    #[inline(always)]
     fn enter(&self, wait: Wait, options: &Options<'_>) -> Result<Accepted, Refusal> {
         let has_room = match &self.gate {
             None => self.room.is_none(),

@@ -207,17 +207,24 @@ impl SlotLoad for Slot {
     }
 }
 
+/// Waits for those who move jobs right now. Between two counts a moved job that has just been
+/// withdrawn still shows as pending where it came from: with nothing left to move, no longer.
+pub(crate) fn await_movers(slots: &[Slot]) {
+    fence(Ordering::SeqCst);
+    for slot in slots {
+        while slot.moving.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+    }
+}
+
 /// Withdraws every job that waits in `slots`, and tells how many that were. C1 to C6.
 pub(crate) fn sweep(slots: &[Slot], sweeps: &Sweeps, room: Option<&Room>, fate: Fate) -> usize {
     sweeps.0.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     let empty = || -> usize { slots.iter().map(|s| s.withdraw_all(room, fate)).sum() };
     let mut count = empty();
-    for slot in slots {
-        while slot.moving.load(Ordering::Acquire) {
-            thread::yield_now();
-        }
-    }
+    await_movers(slots);
     count += empty();
     sweeps.0.fetch_sub(1, Ordering::SeqCst);
     count
