@@ -343,7 +343,7 @@ impl Gate {
     /// Limits a tenant's running jobs. Returns how many tokens go to slots now.
     pub(crate) fn set_max_running(&self, id: Id, most: usize) -> usize {
         let mut inner = self.lock();
-        inner.tenants[id].max_running = Some(most);
+        inner.tenants[id].limits_mut().max_running = Some(most);
         inner.update_hold(id);
         // A higher limit may have opened the lane to more than one token. One too many finds
         // nothing and comes back.
@@ -356,7 +356,7 @@ impl Gate {
         self.has_limits.store(true, Ordering::Relaxed);
         let mut after = Aftermath::default();
         let mut inner = self.lock();
-        inner.tenants[id].queue_limit = Some(jobs);
+        inner.tenants[id].limits_mut().queue_limit = Some(jobs);
         let Inner {
             waiting, tenants, ..
         } = &mut *inner;
@@ -371,8 +371,8 @@ impl Gate {
         let tally = |account: &Account| TenantTally {
             name: Arc::clone(&account.name),
             weight: account.weight,
-            queued: account.queued,
-            running: account.running,
+            queued: account.queued as usize,
+            running: account.running as usize,
             completed: account.completed,
         };
         inner.tenants.iter().map(tally).collect()
@@ -416,12 +416,13 @@ impl Inner {
             self.tenants.tidy(id);
             return false;
         }
-        let weight = self.tenants[id].weight;
+        let Account { weight, limits, .. } = &self.tenants[id];
+        let (weight, may_be_held) = (*weight, limits.is_some());
         let ticket = self.queue.push_weighted(id, weight, request.priority, job);
         if let Some(job) = self.queue.item_at(ticket.slot()) {
             job.enter_place(ticket.slot());
         }
-        let is_held = self.update_hold(id);
+        let is_held = may_be_held && self.update_hold(id);
         let takes_token = self.tokens > 0 && !is_held;
         self.tokens -= usize::from(takes_token);
         takes_token
@@ -434,12 +435,10 @@ impl Inner {
     /// tenant a turn, and the next one gets the token.
     fn pop(&mut self, after: &mut Aftermath) -> Option<Admitted> {
         loop {
-            let (_, job) = self.queue.peek()?;
-            let claim = job.claim();
-            let (tenant, job) = match claim {
-                Claim::Ready => self.queue.pop()?,
-                Claim::Gone | Claim::Overdue => self.queue.remove_next()?,
-            };
+            let (claim, tenant, job) = self.queue.take_next(|job| {
+                let claim = job.claim();
+                (claim, claim == Claim::Ready)
+            })?;
             job.leave_place();
             self.left(tenant, &mut after.granted);
             match claim {
@@ -468,26 +467,28 @@ impl Inner {
     }
 
     fn begin(&mut self, id: Id) {
-        self.tenants[id].running += 1;
-        self.update_hold(id);
+        let account = &mut self.tenants[id];
+        account.running += 1;
+        if account.limits.is_some() {
+            self.update_hold(id);
+        }
     }
 
     fn end(&mut self, id: Id) {
         let account = &mut self.tenants[id];
         account.running -= 1;
         account.completed += 1;
-        self.update_hold(id);
+        if account.limits.is_some() {
+            self.update_hold(id);
+        }
         self.tenants.tidy(id);
     }
 
     /// Passes over the lane of a tenant that runs as many jobs as it may, and no other's. A hold
     /// ends with its lane, so this is asked anew whenever a lane may have been opened.
+    #[cold]
     fn update_hold(&mut self, id: Id) -> bool {
-        let account = &self.tenants[id];
-        if account.max_running.is_none() {
-            return false;
-        }
-        let is_saturated = account.is_saturated();
+        let is_saturated = self.tenants[id].is_saturated();
         if is_saturated {
             self.queue.hold(&id);
         } else {

@@ -6,25 +6,33 @@ use crate::fair::{Arena, Id, Weight};
 use crate::ledger::Seat;
 use crate::sync::Arc;
 
-/// What is known of one tenant.
+/// What is known of one tenant. What every job touches fits into one cache line; with a thousand
+/// tenants and more, each line is a miss.
 pub(super) struct Account {
     pub(super) name: Arc<str>,
     pub(super) weight: Weight,
     /// Handles that keep the account alive, and with it weight and limits.
-    pub(super) handles: usize,
-    /// Jobs in the lane.
-    pub(super) queued: usize,
+    pub(super) handles: u32,
+    /// Jobs in the lane. A `FairQueue` holds fewer than 2^32.
+    pub(super) queued: u32,
     /// Jobs that have begun and not ended.
-    pub(super) running: usize,
+    pub(super) running: u32,
     /// Jobs that ended since the account was opened.
     pub(super) completed: u64,
     /// Room granted to submitters whose job is not in the lane yet.
-    pub(super) reserved: usize,
+    pub(super) reserved: u32,
+    /// Submitters that have sat down to wait for room and not got up again.
+    pub(super) sitting: u32,
+    /// What few tenants have.
+    pub(super) limits: Option<Box<Limits>>,
+}
+
+/// The limits of a tenant, and who waits because of them.
+#[derive(Default)]
+pub(super) struct Limits {
     pub(super) max_running: Option<usize>,
     pub(super) queue_limit: Option<usize>,
-    /// Submitters that have sat down to wait for room and not got up again.
-    pub(super) sitting: usize,
-    /// Those of them whose wait has not ended yet, in order of arrival.
+    /// Submitters whose wait for room has not ended yet, in order of arrival.
     pub(super) waiting: BTreeMap<u64, Arc<Seat>>,
     /// The first waiter's number, if all it waits for is room in the pool.
     pub(super) ready: Option<u64>,
@@ -41,26 +49,28 @@ impl Account {
             completed: 0,
             reserved: 0,
             sitting: 0,
-            max_running: None,
-            queue_limit: None,
-            waiting: BTreeMap::new(),
-            ready: None,
+            limits: None,
         }
+    }
+
+    pub(super) fn limits_mut(&mut self) -> &mut Limits {
+        self.limits.get_or_insert_default()
     }
 
     /// Whether the tenant's own queue limit leaves room for one more.
     pub(super) fn has_room(&self) -> bool {
-        self.queue_limit
-            .is_none_or(|limit| self.queued + self.reserved < limit)
+        let limit = self.limits.as_ref().and_then(|limits| limits.queue_limit);
+        limit.is_none_or(|limit| ((self.queued + self.reserved) as usize) < limit)
     }
 
     /// Whether the tenant runs as many jobs as it may.
     pub(super) fn is_saturated(&self) -> bool {
-        self.max_running.is_some_and(|most| self.running >= most)
+        let most = self.limits.as_ref().and_then(|limits| limits.max_running);
+        most.is_some_and(|most| self.running as usize >= most)
     }
 
     fn is_busy(&self) -> bool {
-        self.queued + self.running + self.reserved + self.sitting > 0
+        (self.queued | self.running | self.reserved | self.sitting) > 0
     }
 }
 
@@ -123,7 +133,8 @@ impl Tenants {
     pub(super) fn seats(&self) -> Vec<Arc<Seat>> {
         let accounts = self.by_name.values().map(|id| &self.accounts[*id]);
         accounts
-            .flat_map(|account| account.waiting.values().cloned())
+            .filter_map(|account| account.limits.as_ref())
+            .flat_map(|limits| limits.waiting.values().cloned())
             .collect()
     }
 
@@ -173,6 +184,11 @@ mod tests {
         assert!(names(&tenants).is_empty());
         let again = tenants.open("acme");
         assert_eq!(tenants[again].weight, Weight::default(), "a fresh start");
+    }
+
+    #[test]
+    fn an_account_fits_into_a_cache_line() {
+        assert!(size_of::<Option<Account>>() <= 64);
     }
 
     #[test]

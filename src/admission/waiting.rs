@@ -95,7 +95,10 @@ impl Waiting {
         self.next_number += 1;
         let account = &mut tenants[tenant];
         account.sitting += 1;
-        account.waiting.insert(number, Arc::clone(seat));
+        account
+            .limits_mut()
+            .waiting
+            .insert(number, Arc::clone(seat));
         self.update_ready(tenants, tenant);
         number
     }
@@ -104,7 +107,7 @@ impl Waiting {
     pub(super) fn stand_up(&mut self, tenants: &mut Tenants, tenant: Id, number: u64) {
         let account = &mut tenants[tenant];
         account.sitting -= 1;
-        account.waiting.remove(&number);
+        account.limits_mut().waiting.remove(&number);
         self.update_ready(tenants, tenant);
     }
 
@@ -122,8 +125,9 @@ impl Waiting {
                 break;
             };
             let account = &mut tenants[next];
-            account.ready = None;
-            if let Some(seat) = account.waiting.remove(&number) {
+            let limits = account.limits_mut();
+            limits.ready = None;
+            if let Some(seat) = limits.waiting.remove(&number) {
                 if seat.claim(Entry::Granted) {
                     account.sitting -= 1;
                     account.reserved += 1;
@@ -138,12 +142,16 @@ impl Waiting {
     /// Lists the tenant's first waiter as ready if it is, and nobody of it otherwise.
     fn update_ready(&mut self, tenants: &mut Tenants, tenant: Id) {
         let account = &mut tenants[tenant];
-        let first = account.waiting.first_key_value().map(|(number, _)| *number);
-        let ready = first.filter(|_| account.has_room());
-        if account.ready == ready {
+        let has_room = account.has_room();
+        let Some(limits) = &mut account.limits else {
+            return;
+        };
+        let first = limits.waiting.first_key_value().map(|(number, _)| *number);
+        let ready = first.filter(|_| has_room);
+        if limits.ready == ready {
             return;
         }
-        if let Some(before) = std::mem::replace(&mut account.ready, ready) {
+        if let Some(before) = std::mem::replace(&mut limits.ready, ready) {
             self.ready.remove(&before);
         }
         if let Some(number) = ready {

@@ -35,10 +35,21 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Some(&self.jobs.get(Id::from_raw(slot)?)?.item)
     }
 
-    /// Takes the job that [`peek`](FairQueue::peek) shows, at no charge to its tenant.
-    pub(crate) fn remove_next(&mut self) -> Option<(K, T)> {
-        let lane = &self.lanes[self.rotation.pick()?.lane];
-        self.take_out(lane.backlog.head())
+    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it: as `pop` does, or
+    /// at no charge to its tenant if the second part of the judgement is `false`.
+    pub(crate) fn take_next<V>(
+        &mut self,
+        judge: impl FnOnce(&T) -> (V, bool),
+    ) -> Option<(V, K, T)> {
+        let pick = self.rotation.pick()?;
+        let job = self.lanes[pick.lane].backlog.head();
+        let (verdict, is_charged) = judge(&self.jobs[job].item);
+        let (key, item) = if is_charged {
+            self.serve(pick)
+        } else {
+            self.take_out(job)?
+        };
+        Some((verdict, key, item))
     }
 
     /// As [`remove`](FairQueue::remove), for a caller that knows the job to be queued, and names it

@@ -226,16 +226,21 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// ```
     pub fn pop(&mut self) -> Option<(K, T)> {
         let pick = self.rotation.pick()?;
+        Some(self.serve(pick))
+    }
+
+    /// Takes the first job of the lane picked, and charges it.
+    fn serve(&mut self, pick: Pick) -> (K, T) {
         let lane = &self.lanes[pick.lane];
         if lane.backlog.is_last() {
-            return Some(self.pop_last(pick));
+            return self.pop_last(pick);
         }
         let key = lane.key.clone();
         let backlog = &mut self.lanes[pick.lane].backlog;
         let job = backlog.head();
         backlog.pop(self.order, &self.jobs);
         self.rotation.charge(&mut self.lanes, pick);
-        Some((key, self.take(job)))
+        (key, self.take(job))
     }
 
     /// Takes a queued job out, at no charge to its tenant; `None` once it has been popped or

@@ -281,3 +281,18 @@ proptest! {
         follows_the_oracle(&trace, 0)?;
     }
 }
+
+/// A lane that was late finds those of its weight ahead of it when it comes back, and goes solo; its
+/// old run must not stay on the agenda in its name.
+#[test]
+fn a_lane_that_comes_back_late_leaves_its_run() {
+    let heavy = |tenant| Op::PushWeighted(tenant, 7, 0);
+    let light = |tenant| Op::Push(tenant, 0);
+    let (first, then) = ([light(0); 3], [light(0); 3]);
+    let mut trace = first.to_vec();
+    trace.extend([heavy(4), heavy(4), heavy(2), heavy(0), Op::Pop, Op::Pop]);
+    trace.extend(then);
+    trace.extend([heavy(0), light(2), light(1), light(0), Op::Pop]);
+    trace.extend([light(5), Op::Pop, Op::Pop, heavy(5)]);
+    follows_the_oracle(&trace, 0).unwrap();
+}

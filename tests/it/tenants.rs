@@ -535,7 +535,8 @@ fn whatever_names_a_tenant_is_taken() {
     let pool = WorkerPool::builder().workers(1).fair().build().unwrap();
     let tenant = pool.tenant("a");
     submit(&pool, "a");
-    submit(&pool, &"a".to_owned());
+    let name = "a".to_owned();
+    submit(&pool, &name);
     submit(&pool, "a".to_owned());
     submit(&pool, &tenant);
     submit(&pool, tenant.clone());

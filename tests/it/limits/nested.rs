@@ -223,7 +223,7 @@ by_strategy!(a_map_inside_a_job_finishes_on_one_slot, |flavour| {
     let root = tenant.submit(move || {
         let ordered = inner.map(0..50_u32, |i| i).map(Result::unwrap);
         assert!(ordered.eq(0..50));
-        let any = (&inner).map_unordered(0..50_u32, |i| i).map(Result::unwrap);
+        let any = inner.map_unordered(0..50_u32, |i| i).map(Result::unwrap);
         any.sum::<u32>()
     });
     assert_eq!(root.unwrap().join().unwrap(), 49 * 50 / 2);
