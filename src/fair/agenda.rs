@@ -6,18 +6,16 @@
 //! runs the tree is one sorted array of a kilobyte.
 //!
 //! Rejected:
-//! - Two heaps, one of entries to come by start and one of ready ones by deadline: as fast on
-//!   average, but when the clock reaches a whole unit every entry may become ready in one and the
-//!   same pop, which then moves them all (250 ms with a million lanes of different weights).
-//! - A binary search tree with the same annotation: as short a program, three times the cache
-//!   misses, and rebalancing reads both children at each level.
+//! - Two heaps, one of entries to come by start and one of ready ones by deadline: faster on average
+//!   (by a third with a thousand weights), but when the clock reaches a whole unit every entry may
+//!   become ready in one and the same pop, which then moves them all: 250 ms with a million.
+//! - A binary search tree with the same annotation: about as short a program, but several times as
+//!   many levels, each likely a cache miss, and rebalancing reads both children at each.
 
 use super::arena::{Arena, Id};
+use super::node::{Item, Node};
 use super::tag::Key;
-use std::ops::Range;
 
-/// The most items a node holds.
-const FANOUT: usize = 16;
 /// Neighbours with no more items than this between them are merged: well below half a node, so that
 /// a merge is not soon undone by a split, and the neighbours need not be looked at most of the time.
 /// Since any two have more than that together, the height is at most log(entries) to the base of
@@ -25,193 +23,6 @@ const FANOUT: usize = 16;
 const SPARSE: usize = 5;
 /// More than the height of a tree of 2^32 entries.
 const MAX_HEIGHT: usize = 22;
-
-/// In a leaf: an entry. Above: a subtree, with a lower bound of its keys and its earliest start.
-#[derive(Clone, Copy)]
-pub(super) struct Item {
-    pub(super) key: Key,
-    /// First whole tick at which it may be served.
-    pub(super) ready: u128,
-    /// The lane of an entry, or the node of a subtree.
-    pub(super) id: Id,
-}
-
-/// What of an item no search reads, but to decide between equal ticks.
-#[derive(Clone, Copy)]
-struct Minor {
-    seq: u64,
-    rest: u32,
-    weight: u32,
-    id: Id,
-}
-
-/// Items in order of their keys, by column: a search reads one column. Searches are linear, from the
-/// end where the answer is likely: what is served is among the first, what comes back among the
-/// last, and the processor then guesses right most of the time. Unused slots are never ready.
-struct Node {
-    ticks: [u128; FANOUT],
-    ready: [u128; FANOUT],
-    minor: [Minor; FANOUT],
-    len: usize,
-}
-
-impl Node {
-    fn new() -> Node {
-        Node {
-            ticks: [0; FANOUT],
-            ready: [u128::MAX; FANOUT],
-            minor: [Minor {
-                seq: 0,
-                rest: 0,
-                weight: 1,
-                id: Id::FIRST,
-            }; FANOUT],
-            len: 0,
-        }
-    }
-
-    fn key(&self, at: usize) -> Key {
-        let Minor {
-            seq, rest, weight, ..
-        } = self.minor[at];
-        Key {
-            ticks: self.ticks[at],
-            rest,
-            weight,
-            seq,
-        }
-    }
-
-    fn item(&self, at: usize) -> Item {
-        Item {
-            key: self.key(at),
-            ready: self.ready[at],
-            id: self.minor[at].id,
-        }
-    }
-
-    fn set(&mut self, at: usize, item: Item) {
-        let Key {
-            ticks,
-            rest,
-            weight,
-            seq,
-        } = item.key;
-        self.ticks[at] = ticks;
-        self.ready[at] = item.ready;
-        let id = item.id;
-        self.minor[at] = Minor {
-            seq,
-            rest,
-            weight,
-            id,
-        };
-    }
-
-    /// Copies the items in `from` to where `to` begins.
-    fn copy_within(&mut self, from: Range<usize>, to: usize) {
-        if from.is_empty() {
-            return;
-        }
-        self.ticks.copy_within(from.clone(), to);
-        self.ready.copy_within(from.clone(), to);
-        self.minor.copy_within(from, to);
-    }
-
-    /// How many items have a key not above `key`, which is likely to be among the last.
-    fn rank(&self, key: &Key) -> usize {
-        let mut rank = self.len;
-        while rank > 0 && self.is_above(rank - 1, key) {
-            rank -= 1;
-        }
-        rank
-    }
-
-    /// The item with that key, or under which it is; likely among the first.
-    fn find(&self, key: &Key) -> usize {
-        let mut next = 1;
-        while next < self.len && !self.is_above(next, key) {
-            next += 1;
-        }
-        next - 1
-    }
-
-    fn is_above(&self, at: usize, key: &Key) -> bool {
-        let ticks = self.ticks[at];
-        ticks > key.ticks || (ticks == key.ticks && self.key(at) > *key)
-    }
-
-    /// When the first item becomes ready; never, if there is none.
-    fn earliest(&self) -> u128 {
-        let mut columns = [u128::MAX; 4];
-        for four in self.ready.chunks_exact(4) {
-            for (least, ready) in columns.iter_mut().zip(four) {
-                *least = (*least).min(*ready);
-            }
-        }
-        columns.into_iter().fold(u128::MAX, u128::min)
-    }
-
-    fn first_ready(&self, now: u128) -> Option<Id> {
-        let ready = self.ready[..self.len].iter();
-        let at = ready.take_while(|&&ready| ready > now).count();
-        self.minor[..self.len].get(at).map(|minor| minor.id)
-    }
-
-    fn remove(&mut self, at: usize) -> Item {
-        let item = self.item(at);
-        self.copy_within(at + 1..self.len, at);
-        self.len -= 1;
-        self.ready[self.len] = u128::MAX;
-        item
-    }
-
-    /// Inserts at `at`; a full node is split, and its upper half returned.
-    fn insert(&mut self, at: usize, item: Item) -> Option<Node> {
-        if self.len < FANOUT {
-            self.copy_within(at..self.len, at + 1);
-            self.set(at, item);
-            self.len += 1;
-            return None;
-        }
-        let mut upper = self.split();
-        match at.checked_sub(FANOUT / 2) {
-            Some(at) => upper.insert(at, item),
-            None => self.insert(at, item),
-        };
-        Some(upper)
-    }
-
-    #[cold]
-    fn split(&mut self) -> Node {
-        let mut upper = Node::new();
-        for at in FANOUT / 2..FANOUT {
-            upper.set(at - FANOUT / 2, self.item(at));
-        }
-        upper.len = FANOUT / 2;
-        self.len = FANOUT / 2;
-        self.ready[FANOUT / 2..].fill(u128::MAX);
-        upper
-    }
-
-    fn append(&mut self, other: &Node) {
-        for at in 0..other.len {
-            self.set(self.len, other.item(at));
-            self.len += 1;
-        }
-    }
-
-    /// Replaces the item at `from` by one that belongs at rank `to` of the old order.
-    fn shift(&mut self, from: usize, to: usize, item: Item) {
-        if from < to {
-            self.copy_within(from + 1..to, from);
-            self.set(to - 1, item);
-        } else {
-            self.copy_within(to..from, to + 1);
-            self.set(to, item);
-        }
-    }
-}
 
 /// The way from the root down: nodes, and the item taken in each.
 struct Path {
@@ -293,7 +104,7 @@ impl Agenda {
                 node.set(at, bound);
             }
             path.push(id, at);
-            id = node.minor[at].id;
+            id = node.id(at);
         }
         let leaf = &mut self.nodes[id];
         if let Some(upper) = leaf.insert(leaf.rank(&item.key), item) {
@@ -337,7 +148,7 @@ impl Agenda {
 
     /// Brings the earliest start of a subtree up to date.
     fn refresh(&mut self, parent: Id, at: usize) {
-        let below = self.nodes[parent].minor[at].id;
+        let below = self.nodes[parent].id(at);
         self.nodes[parent].ready[at] = self.nodes[below].earliest();
     }
 
@@ -349,7 +160,7 @@ impl Agenda {
             let node = &self.nodes[id];
             let at = node.find(key);
             path.push(id, at);
-            id = node.minor[at].id;
+            id = node.id(at);
         }
         let leaf = &mut self.nodes[id];
         let at = leaf.find(key);
@@ -377,7 +188,7 @@ impl Agenda {
     fn merge_around(&mut self, parent: Id, mut at: usize, above: usize) {
         loop {
             let node = &self.nodes[parent];
-            let size = |at: usize| self.nodes[node.minor[at].id].len;
+            let size = |at: usize| self.nodes[node.id(at)].len;
             if size(at) == 0 {
                 let below = self.nodes[parent].remove(at).id;
                 self.nodes.remove(below);
@@ -396,7 +207,7 @@ impl Agenda {
     fn merge(&mut self, parent: Id, at: usize, above: usize) {
         let upper = self.nodes[parent].remove(at + 1);
         let upper = self.nodes.remove(upper.id);
-        let below = self.nodes[parent].minor[at].id;
+        let below = self.nodes[parent].id(at);
         let lower = &mut self.nodes[below];
         let seam = lower.len;
         lower.append(&upper);
@@ -410,7 +221,7 @@ impl Agenda {
     fn lower_root(&mut self) {
         while self.height > 0 && self.nodes[self.root].len == 1 {
             let old = self.nodes.remove(self.root);
-            self.root = old.minor[0].id;
+            self.root = old.id(0);
             self.height -= 1;
         }
     }
@@ -461,14 +272,14 @@ mod tests {
                 .all(|&ready| ready == u128::MAX)
         );
         for at in 0..node.len.min(node.len * above) {
-            let below = &agenda.nodes[node.minor[at].id];
+            let below = &agenda.nodes[node.id(at)];
             assert_eq!(below.earliest(), node.ready[at]);
             assert!(below.key(0) >= keys[at]);
             if let Some(next) = keys.get(at + 1) {
                 assert!(below.key(below.len - 1) < *next);
-                assert!(below.len + agenda.nodes[node.minor[at + 1].id].len > SPARSE);
+                assert!(below.len + agenda.nodes[node.id(at + 1)].len > SPARSE);
             }
-            check(agenda, node.minor[at].id, above - 1);
+            check(agenda, node.id(at), above - 1);
         }
     }
 

@@ -13,6 +13,7 @@ mod front;
 mod hash;
 mod job;
 mod lane;
+mod node;
 mod priority;
 mod rotation;
 mod run;

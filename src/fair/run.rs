@@ -9,9 +9,9 @@
 //! A lane that fits neither list (its weight changed, or it was released with a debt) is a run of
 //! its own, a *solo*, until it is next served.
 
-use super::agenda::Item;
 use super::arena::Id;
 use super::lane::{Lanes, Place, Turn};
+use super::node::Item;
 use super::tag::{Key, Step, Tag};
 
 /// A list of lanes by (start, seq), linked through their turns.
