@@ -117,7 +117,8 @@ impl Oracle {
 
     /// As `pop`, but goes along with the choice of `wish` if that is right to within `grains` of
     /// 2^-68 units: fractions of weights that do not divide the queue's unit of time are rounded
-    /// there, so that an exact tie may fall to either side.
+    /// there, so that an exact tie may fall to either side. That goes for being eligible as well: a
+    /// wish has to stand against those only whose time has come beyond any rounding.
     pub(crate) fn pop_near(&mut self, wish: Option<u32>, grains: u32) -> Option<(u32, u64)> {
         let near = BigRational::new(BigInt::from(grains), BigInt::from(1) << 68);
         let live = || self.tenants.iter().filter(|tenant| !tenant.held);
@@ -126,11 +127,17 @@ impl Oracle {
         let deadline = |tenant: &Tenant| &tenant.start + one_over(tenant.weight.into());
         let eligible = live().filter(|tenant| tenant.start <= time);
         let first = eligible.min_by_key(|tenant| (deadline(tenant), tenant.seq))?;
-        let last_start = &time + &near;
-        let last_deadline = deadline(first) + &near;
+        let (sure_start, last_start) = (&time - &near, &time + &near);
+        let surely_eligible = live().filter(|tenant| tenant.start <= sure_start);
+        let last_deadline = surely_eligible.map(deadline).min().map(|at| at + &near);
         let wished = live().find(|tenant| Some(tenant.name) == wish);
-        let good =
-            wished.filter(|wished| wished.start <= last_start && deadline(wished) <= last_deadline);
+        let is_in_time = |wished: &&Tenant| {
+            wished.start <= last_start
+                && last_deadline
+                    .as_ref()
+                    .is_none_or(|last| deadline(wished) <= *last)
+        };
+        let good = wished.filter(is_in_time);
         let name = good.unwrap_or(first).name;
         let total: u64 = live().map(|tenant| u64::from(tenant.weight)).sum();
         Some(self.serve(name, time, total))

@@ -296,3 +296,31 @@ fn a_lane_that_comes_back_late_leaves_its_run() {
     trace.extend([light(5), Op::Pop, Op::Pop, heavy(5)]);
     follows_the_oracle(&trace, 0).unwrap();
 }
+
+/// With weights that differ by 2^32 an exact tie came out as not eligible.
+#[test]
+fn a_tie_may_fall_to_either_side_of_eligibility() {
+    const HEAVY: u32 = u32::MAX;
+    let trace = [
+        Op::Push(0, 0),
+        Op::Push(0, 0),
+        Op::PushWeighted(2, 1, 0),
+        Op::Remove(3200320046471816202),
+        Op::PushWeighted(0, HEAVY, 0),
+        Op::Push(1, 0),
+        Op::Push(0, 0),
+        Op::PushWeighted(1, HEAVY, 0),
+        Op::PushWeighted(2, 1, 0),
+        Op::Pop,
+        Op::Pop,
+        Op::Pop,
+        Op::Push(0, 0),
+        Op::Push(0, 0),
+        Op::PushWeighted(1, 2, 0),
+        Op::PushWeighted(2, HEAVY - 1, 0),
+        Op::PushWeighted(0, HEAVY - 1, 0),
+        Op::Pop,
+        Op::PushWeighted(2, 1, 0),
+    ];
+    follows_the_oracle(&trace, HEAVY).unwrap();
+}
