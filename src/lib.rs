@@ -18,13 +18,13 @@ mod sync;
 mod unwind;
 mod worker;
 
-pub use batch::{Map, MapUnordered};
+pub use batch::{Inline, Map, MapUnordered, Submit};
 pub use cancel::CancelToken;
 pub use error::{BuildError, JobError, PanicPayload, Rejected, ShutdownTimeout, SubmitError};
 pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use pool::{
-    Inline, IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope,
-    ScopedJobHandle, SlotStats, Submit, Tenant, TenantStats, WorkerPool,
+    IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope, ScopedJobHandle,
+    SlotStats, Tenant, TenantStats, WorkerPool,
 };
 pub use strategy::{ParseStrategyError, Pick, SchedulerSlot, SlotLoad, Strategy, pick_slot};

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::iter::FusedIterator;
 
+use super::Submit;
 use super::default_in_flight;
 use crate::error::{JobError, Rejected};
 use crate::job::JobHandle;
-use crate::pool::Submit;
 use crate::sync::Arc;
 
 /// The iterator of [`WorkerPool::map`](crate::WorkerPool::map): results in the order of the items.
@@ -45,6 +45,9 @@ impl<S: Submit, I: Iterator, F, R> Map<S, I, F, R> {
 
     /// Sets how many items may be out as jobs at a time: those that wait, run, or have finished and
     /// were not handed out yet. By default twice the number of workers.
+    ///
+    /// On a tenant of a pool with a limit, a tenant of a high weight may find its lane empty when its
+    /// turn comes, and lose the turn: give it more.
     ///
     /// # Panics
     /// If `jobs` is 0.

@@ -1,9 +1,12 @@
-//! Many jobs as one: iterators over the results of running a closure on each item of an input.
+//! Many jobs as one: code over anything that runs closures, and iterators over the results of running
+//! one on each item of an input.
 
 mod map;
+mod submit;
 mod unordered;
 
 pub use map::Map;
+pub use submit::{Inline, Submit};
 pub use unordered::MapUnordered;
 
 /// How many jobs of a map are in flight at a time by default: enough that every worker has the next

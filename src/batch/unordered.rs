@@ -6,11 +6,11 @@ use std::iter::FusedIterator;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
+use super::Submit;
 use super::default_in_flight;
 use super::map::start;
 use crate::error::JobError;
 use crate::job::JobHandle;
-use crate::pool::Submit;
 use crate::sync::Arc;
 use crate::worker;
 

@@ -12,7 +12,8 @@ impl Ticket {
 }
 
 impl<K, T> FairQueue<K, T> {
-    /// The job that [`pop`](FairQueue::pop) would take, and its tenant. Changes nothing. O(1).
+    /// The job that [`pop`](FairQueue::pop) would take, and its tenant. Changes nothing. O(log of the
+    /// distinct weights).
     ///
     /// ```
     /// use fairlane::{FairQueue, Priority};

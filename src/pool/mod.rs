@@ -19,7 +19,6 @@ pub use builder::{Nested, PanicPolicy, PoolBuilder};
 pub use job_builder::JobBuilder;
 pub use scope::{Scope, ScopedJobHandle};
 pub use stats::{PoolStats, SlotStats, TenantStats};
-pub use submit::{Inline, Submit};
 pub use tenant::{IntoTenant, Tenant};
 
 pub(crate) use builder::{Hook, Settings};

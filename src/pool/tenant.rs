@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::WorkerPool;
 use super::core::Core;
 use super::job_builder::JobBuilder;
-use super::submit::{Options, Submit, Wait, forward_submit};
+use super::submit::{Options, Wait};
 use crate::admission::{Gate, Who};
-use crate::batch::{Map, MapUnordered};
 use crate::error::SubmitError;
 use crate::fair::{Id, Weight};
 use crate::job::JobHandle;
@@ -224,34 +223,8 @@ impl Tenant {
         JobBuilder::new(&self.0.core).tenant(self)
     }
 
-    /// As [`WorkerPool::map`], with jobs of this tenant. The iterator owns a clone of the tenant.
-    pub fn map<I, F, R>(&self, items: I, f: F) -> Map<Tenant, I::IntoIter, F, R>
-    where
-        I: IntoIterator,
-        I::Item: Send + 'static,
-        F: Fn(I::Item) -> R + Send + Sync + 'static,
-        R: Send + 'static,
-    {
-        Map::new(self.clone(), items.into_iter(), f)
-    }
-
-    /// As [`WorkerPool::map_unordered`], with jobs of this tenant. The iterator owns a clone of the
-    /// tenant.
-    pub fn map_unordered<I, F, R>(&self, items: I, f: F) -> MapUnordered<Tenant, I::IntoIter, F, R>
-    where
-        I: IntoIterator,
-        I::Item: Send + 'static,
-        F: Fn(I::Item) -> R + Send + Sync + 'static,
-        R: Send + 'static,
-    {
-        MapUnordered::new(self.clone(), items.into_iter(), f)
-    }
-}
-
-impl Submit for Tenant {
-    forward_submit!(self => self);
-
-    fn parallelism(&self) -> usize {
+    /// How many jobs can run at once.
+    pub(crate) fn slots(&self) -> usize {
         self.0.core.slots.len()
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 mod backpressure;
 mod environment;
+mod layers;
 mod liveness;
 mod shutdown;
 
