@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::ledger::Fate;
 use crate::sync::{cores, hint, thread};
 
 /// A searcher goes round the queues this often, with so many pauses in between, growing: about 5 µs.
@@ -99,8 +100,9 @@ thread_local! {
     /// The home of the pool whose thread this is; 0 on any other thread. Set once and never unset:
     /// up to its last destructor a thread belongs to its pool, and must not wait for it.
     static HOME: Cell<usize> = const { Cell::new(0) };
-    /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last.
-    static VISITS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last, and
+    /// what becomes of all queued jobs if that is a sweep.
+    static VISITS: RefCell<Vec<(usize, Option<Fate>)>> = const { RefCell::new(Vec::new()) };
     /// What [`with_bench`] gives out, on the thread of a pool that asked for it.
     static BENCH: RefCell<Option<Rc<dyn std::any::Any>>> = const { RefCell::new(None) };
 }
@@ -117,8 +119,19 @@ pub(crate) fn here() -> Option<usize> {
 pub(crate) fn is_awaited_by(home: usize) -> bool {
     here() == Some(home)
         || VISITS
-            .try_with(|visits| visits.borrow().contains(&home))
+            .try_with(|visits| visits.borrow().iter().any(|visit| visit.0 == home))
             .unwrap_or(false)
+}
+
+/// What becomes of the queued jobs of the pool at `home`, if this thread is sweeping them. It is the
+/// one they wait for then, and must not wait for them.
+pub(crate) fn sweeps(home: usize) -> Option<Fate> {
+    let sweep = |visits: &RefCell<Vec<(usize, Option<Fate>)>>| {
+        let visits = visits.borrow();
+        let mut of_home = visits.iter().filter(|visit| visit.0 == home);
+        of_home.find_map(|visit| visit.1)
+    };
+    VISITS.try_with(sweep).ok()?
 }
 
 /// Makes this a thread of the pool at `home`. Until the guard is dropped, jobs on this thread may get
@@ -130,8 +143,8 @@ pub(crate) fn enter(home: usize, bench: Rc<dyn std::any::Any>) -> Membership {
 }
 
 /// Marks this thread as one that the pool at `home` waits for, until the guard is dropped.
-pub(crate) fn visit(home: usize) -> Visit {
-    let listed = VISITS.try_with(|visits| visits.borrow_mut().push(home));
+pub(crate) fn visit(home: usize, sweep: Option<Fate>) -> Visit {
+    let listed = VISITS.try_with(|visits| visits.borrow_mut().push((home, sweep)));
     Visit(listed.is_ok())
 }
 
@@ -242,7 +255,8 @@ mod tests {
             }
             assert_eq!(here(), Some(64), "to the end");
             assert_eq!(with_bench(|n: &u8| *n), None);
-            let visit = visit(128);
+            let visit = visit(128, Some(Fate::Cancelled));
+            assert_eq!((sweeps(128), sweeps(64)), (Some(Fate::Cancelled), None));
             assert!(is_awaited_by(64) && is_awaited_by(128) && !is_awaited_by(256));
             assert_eq!(here(), Some(64));
             drop(visit);

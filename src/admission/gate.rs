@@ -31,6 +31,18 @@ pub(crate) struct Admitted {
     pub(crate) tenant: Id,
 }
 
+/// What a token came to.
+pub(crate) struct Step {
+    /// A job to run. It is still counted in its lane: the caller counts it in at its slot, and then out
+    /// there.
+    pub(crate) admitted: Option<Admitted>,
+    /// A job whose deadline has passed, to be withdrawn.
+    pub(crate) overdue: Option<Job>,
+    /// There is no job for this thread, but there may be one for the token: it goes to a slot. With
+    /// neither, the token is left with the gate.
+    pub(crate) passes_on: bool,
+}
+
 /// A tenant in numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantTally {
@@ -68,8 +80,8 @@ pub(crate) struct Aftermath {
     granted: Vec<Arc<Seat>>,
     /// Entries of withdrawn jobs: dropping them frees memory.
     dropped: Vec<Job>,
-    /// Jobs whose deadline has passed, out of their lane, to be withdrawn.
-    pub(crate) overdue: Vec<Job>,
+    /// A job whose deadline has passed, out of its lane, to be withdrawn.
+    overdue: Option<Job>,
 }
 
 impl Aftermath {
@@ -199,16 +211,14 @@ impl Gate {
         inner.tenants.tidy(id);
     }
 
-    /// The first job for a token that has arrived at a slot. `None`: there is none, and the token is
-    /// the gate's again.
-    pub(crate) fn first(&self) -> (Option<Admitted>, Vec<Job>) {
-        self.step(|_, _| {})
+    /// The first job for a token that has arrived at a slot.
+    pub(crate) fn first(&self) -> Step {
+        self.step(|_| {})
     }
 
-    /// A job of `tenant` has ended: reports it, and takes the next one for the same token, or leaves
-    /// the token with the gate.
-    pub(crate) fn next(&self, tenant: Id) -> (Option<Admitted>, Vec<Job>) {
-        self.step(|inner, _| inner.end(tenant))
+    /// A job of `tenant` has ended: reports it, and takes the next one for the same token.
+    pub(crate) fn next(&self, tenant: Id) -> Step {
+        self.step(|inner| inner.end(tenant))
     }
 
     /// A job of `tenant` that ran without a token has ended. `true`: a token goes to a slot now, as
@@ -231,21 +241,20 @@ impl Gate {
         is_wanted
     }
 
-    fn step(
-        &self,
-        report: impl FnOnce(&mut Inner, &mut Aftermath),
-    ) -> (Option<Admitted>, Vec<Job>) {
+    fn step(&self, report: impl FnOnce(&mut Inner)) -> Step {
         let mut after = Aftermath::default();
         let mut inner = self.lock();
-        report(&mut inner, &mut after);
+        report(&mut inner);
         let admitted = inner.pop(&mut after);
-        match &admitted {
-            Some(_) => self.load.give(),
-            None => inner.tokens += 1,
-        }
+        let passes_on = admitted.is_none() && inner.queue.peek().is_some();
+        inner.tokens += usize::from(admitted.is_none() && !passes_on);
         drop(inner);
         after.settle();
-        (admitted, after.overdue)
+        Step {
+            admitted,
+            overdue: after.overdue,
+            passes_on,
+        }
     }
 
     /// A job has been claimed elsewhere than by a worker that came for it: takes it out of its lane,
@@ -447,9 +456,12 @@ impl Inner {
                     return Some(Admitted { job, tenant });
                 }
                 Claim::Gone => after.dropped.push(job),
-                Claim::Overdue => after.overdue.push(job),
+                Claim::Overdue => after.overdue = Some(job),
             }
             self.tenants.tidy(tenant);
+            if after.overdue.is_some() {
+                return None;
+            }
         }
     }
 

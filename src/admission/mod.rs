@@ -15,4 +15,4 @@ mod gate;
 mod tenants;
 mod waiting;
 
-pub(crate) use gate::{Admitted, Gate, Request, Who};
+pub(crate) use gate::{Admitted, Gate, Request, Step, Who};

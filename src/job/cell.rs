@@ -486,7 +486,7 @@ impl CellRef {
             let (keeper, home) = self.pin();
             keeper.withdrawn(slot, self.header().place(), fate);
             self.unsubscribe();
-            let visit = worker::visit(home);
+            let visit = worker::visit(home, None);
             self.refuse(fate);
             drop(visit);
             testify(self.header().witness());
@@ -527,6 +527,15 @@ impl CellRef {
         };
         // SAFETY: the caller has claimed the closure, and calls once.
         unsafe { (self.header().table.refuse)(self.header, error) };
+    }
+
+    /// Withdraws a queued job that this thread would withdraw anyway, as it sweeps the pool's queues:
+    /// it is being waited for from inside a destructor, and nobody else may be there to take it.
+    pub(super) fn join_sweep(&self) {
+        let home = self.header().home.map(|home| home.as_ptr().addr());
+        if let Some(fate) = home.and_then(worker::sweeps) {
+            self.withdraw(fate);
+        }
     }
 
     /// Withdraws a queued job whose deadline has passed; `true` if that made it settle.

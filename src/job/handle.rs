@@ -164,6 +164,7 @@ impl<T> JobHandle<T> {
         if self.job.is_forked() {
             return false;
         }
+        self.job.join_sweep();
         if cores() > 1 {
             for _ in 0..JOIN_SPINS {
                 if self.job.phase() == Phase::Settled {

@@ -227,7 +227,7 @@ impl Core {
     /// both with a fence or a lock between: one of the two finds the job. The phase would not do, for
     /// a pool that was closed before does not become exhausted.
     #[inline]
-    fn sweep_if_exhausted(&self) {
+    pub(super) fn sweep_if_exhausted(&self) {
         if self.is_exhausted() {
             self.sweep(Fate::Discarded);
         }
@@ -257,7 +257,9 @@ impl Core {
     ) -> R {
         let load = self.load(slot);
         load.withdraw(fate);
+        let visit = worker::visit(self.home.address(), None);
         let result = settle();
+        drop(visit);
         load.finish_elsewhere();
         self.check_idle();
         result
@@ -344,7 +346,7 @@ impl Core {
 
     /// Withdraws all that is queued; returns how many jobs that were.
     pub(super) fn sweep(&self, fate: Fate) -> usize {
-        let _visit = worker::visit(self.home.address());
+        let _sweep = worker::visit(self.home.address(), Some(fate));
         let count = match &self.gate {
             None => slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate),
             Some(gate) => self.sweep_lanes(gate, fate),
@@ -367,7 +369,7 @@ impl Core {
         if jobs.is_empty() {
             return 0;
         }
-        let _visit = worker::visit(self.home.address());
+        let _visit = worker::visit(self.home.address(), None);
         let stage = self.stage(self.lanes());
         let withdrawn = jobs
             .into_iter()

@@ -4,7 +4,7 @@
 //! run or been dropped, with all its captures, and its result is either dropped or in the hands of a
 //! [`ScopedJobHandle`], which cannot leave the scope. A counter says when that is so, and the jobs
 //! themselves lower it, last thing. It does not depend on any destructor of the user's side: a leaked
-//! handle leaks a result, nothing more.
+//! handle leaks a result, and keeps its job from being run in place when the scope ends.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -38,9 +38,46 @@ struct Jobs<'scope> {
     /// Jobs that nobody will join: their panics are the scope's to raise.
     ///
     /// `ManuallyDrop`, because a scope is borrowed for its own `'scope`, which nothing in it may need
-    /// while it is dropped. The list is empty by then.
-    unjoined: ManuallyDrop<Mutex<Vec<Box<dyn Unjoined + 'scope>>>>,
+    /// while it is dropped. The list is empty by then, which `run` sees to.
+    unjoined: ManuallyDrop<Mutex<List<'scope>>>,
     panic: Mutex<Option<PanicPayload>>,
+}
+
+type Job<'scope> = Box<dyn Unjoined + 'scope>;
+
+/// Unjoined jobs. Its length follows the jobs that are out.
+struct List<'scope> {
+    jobs: Vec<Job<'scope>>,
+    /// At this length it is cleared of what has finished: O(1) a job, since as many have come since
+    /// the last time as were left then.
+    clear_at: usize,
+}
+
+impl<'scope> List<'scope> {
+    const SHORT: usize = 16;
+
+    fn new() -> List<'scope> {
+        List {
+            jobs: Vec::new(),
+            clear_at: Self::SHORT,
+        }
+    }
+
+    /// Adds a job; returns jobs that have finished, if it was time to look for some.
+    fn add(&mut self, job: Job<'scope>) -> Vec<Job<'scope>> {
+        let mut finished = Vec::new();
+        if self.jobs.len() >= self.clear_at {
+            let (gone, out) = self.jobs.drain(..).partition(|job| job.is_finished());
+            (finished, self.jobs) = (gone, out);
+            self.clear_at = (self.jobs.len() * 2).max(Self::SHORT);
+        }
+        self.jobs.push(job);
+        finished
+    }
+
+    fn take(&mut self) -> Vec<Job<'scope>> {
+        std::mem::take(&mut self.jobs)
+    }
 }
 
 /// How many jobs are not gone yet, and the thread that waits for that.
@@ -92,35 +129,21 @@ impl<'scope> Jobs<'scope> {
                 jobs: AtomicUsize::new(0),
                 owner: thread::current(),
             }),
-            unjoined: ManuallyDrop::new(Mutex::new(Vec::new())),
+            unjoined: ManuallyDrop::new(Mutex::new(List::new())),
             panic: Mutex::new(None),
         }
     }
 
     /// Keeps a job that nobody will join. The owner may be waiting on a thread of the pool, and the
     /// only one who can run it: so it is told.
-    fn keep(&self, job: Box<dyn Unjoined + 'scope>) {
-        let finished = {
-            let mut unjoined = self.unjoined.lock();
-            let finished = if unjoined.len() == unjoined.capacity() {
-                // Before the list grows it is cleared of what has finished: its length follows the
-                // jobs that are out, at O(1) a job.
-                let (finished, out): (Vec<_>, Vec<_>) =
-                    unjoined.drain(..).partition(|job| job.is_finished());
-                *unjoined = out;
-                finished
-            } else {
-                Vec::new()
-            };
-            unjoined.push(job);
-            finished
-        };
+    fn keep(&self, job: Job<'scope>) {
+        let finished = self.unjoined.lock().add(job);
         self.collect(finished);
         self.count.owner.unpark();
     }
 
     /// Takes the panics out of finished jobs; the first one is kept.
-    fn collect(&self, finished: Vec<Box<dyn Unjoined + 'scope>>) {
+    fn collect(&self, finished: Vec<Job<'scope>>) {
         for payload in finished.into_iter().filter_map(Unjoined::panic) {
             let spare = {
                 let mut first = self.panic.lock();
@@ -134,21 +157,38 @@ impl<'scope> Jobs<'scope> {
     }
 
     /// Waits until all jobs are gone. On a thread of the pool, those that are still queued run here:
-    /// there may be nobody else to do it.
-    fn wait(&self) {
-        while self.count.jobs.load(Ordering::Acquire) > 0 {
+    /// there may be nobody else to do it. In a forked child the jobs are the parent's, and nobody here
+    /// will touch what they borrow.
+    fn wait(&self, core: &Core) {
+        while self.count.jobs.load(Ordering::Acquire) > 0 && !core.is_forked() {
             if !self.run_queued_in_place() {
                 thread::park();
             }
         }
     }
 
+    /// Waits until nothing is left of the scope.
+    ///
+    /// Dropping the result of a job that nobody joined runs user code, which may submit to the scope
+    /// again. So the end is when a look at the list finds it empty after the count was zero: whoever
+    /// adds to the list does so before its job can be gone, and nobody is left to add to it.
+    fn finish(&self, core: &Core) {
+        loop {
+            self.wait(core);
+            let jobs = self.unjoined.lock().take();
+            if jobs.is_empty() {
+                return;
+            }
+            self.collect(jobs);
+        }
+    }
+
     /// Runs the queued jobs of the scope on this thread, if it may. `false` if there were none.
     fn run_queued_in_place(&self) -> bool {
         // Taken out, since user code runs under no lock.
-        let mut jobs = std::mem::take(&mut *self.unjoined.lock());
+        let mut jobs = self.unjoined.lock().take();
         let ran = jobs.iter().filter(|job| job.run_in_place()).count();
-        self.unjoined.lock().append(&mut jobs);
+        self.unjoined.lock().jobs.append(&mut jobs);
         ran > 0
     }
 }
@@ -217,9 +257,7 @@ fn run<'env, R>(
         env: PhantomData,
     };
     let result = unwind::run(|| f(&scope));
-    scope.jobs.wait();
-    let unjoined = std::mem::take(&mut *scope.jobs.unjoined.lock());
-    scope.jobs.collect(unjoined);
+    scope.jobs.finish(core);
     let panic = scope.jobs.panic.lock().take();
     match (result, panic) {
         (Err(payload), _) => resume_unwind(payload),
@@ -236,7 +274,8 @@ impl WorkerPool {
     /// `f` panics. Shaped like `std::thread::scope`.
     ///
     /// Inside a job of the same pool it works as well: jobs of the scope that are still queued when
-    /// it ends run in place, and no others. In a forked child nothing is accepted.
+    /// it ends run in place, and no others; not those whose handle was leaked, though. In a forked
+    /// child nothing is accepted.
     ///
     /// ```
     /// use fairlane::WorkerPool;

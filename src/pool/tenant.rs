@@ -131,6 +131,7 @@ impl Tenant {
         if let Some((gate, id)) = self.0.at_gate() {
             let tokens = gate.set_max_running(id, jobs);
             (0..tokens).for_each(|_| self.0.core.send_token());
+            self.0.core.sweep_if_exhausted();
         }
         self
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::core::{Bench, Core};
 use super::phase::Phase;
 use super::{Hook, PanicPolicy};
-use crate::admission::{Admitted, Gate};
+use crate::admission::{Admitted, Gate, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
 use crate::job::{Job, Stage, Turn};
@@ -220,8 +220,8 @@ struct Server<'a> {
     bench: &'a Bench,
     /// With a limit: the job that was admitted when the last one ended, or on a token.
     admitted: Cell<Option<Admitted>>,
-    /// With a limit: jobs whose deadline was found to have passed, to be withdrawn.
-    overdue: Cell<Vec<Job>>,
+    /// With a limit: a job whose deadline was found to have passed, to be withdrawn.
+    overdue: Cell<Option<Job>>,
     /// With a limit: the tenant of the job that runs.
     tenant: Cell<Option<Id>>,
 }
@@ -275,11 +275,8 @@ impl Server<'_> {
         if !(self.own().take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
-        let (admitted, overdue) = gate.first();
-        if admitted.is_some() {
-            self.own().load().take();
-        }
-        self.core.withdraw_from_lanes(overdue, Fate::Expired);
+        let (admitted, overdue) = self.take_step(gate, gate.first());
+        self.withdraw_overdue(overdue);
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
             self.core.check_idle();
@@ -287,13 +284,35 @@ impl Server<'_> {
         admitted
     }
 
+    /// Books what a token came to.
+    fn take_step(&self, gate: &Gate, step: Step) -> (Option<Admitted>, Option<Job>) {
+        if step.admitted.is_some() {
+            self.own().load().take();
+            gate.load().give();
+        }
+        if step.passes_on {
+            self.leave_token();
+        }
+        (step.admitted, step.overdue)
+    }
+
+    fn leave_token(&self) {
+        self.own().add_token();
+        self.core.sleep.job_pushed(self.slot);
+    }
+
+    fn withdraw_overdue(&self, overdue: Option<Job>) {
+        if let Some(job) = overdue {
+            self.core.withdraw_from_lanes(vec![job], Fate::Expired);
+        }
+    }
+
     fn run_admitted(&self, job: Job) -> bool {
         let panicked = job.run_claimed(&Stage {
             turn: Some(self),
             ..self.core.stage(self.slot)
         });
-        let overdue = self.overdue.take();
-        self.core.withdraw_from_lanes(overdue, Fate::Expired);
+        self.withdraw_overdue(self.overdue.take());
         panicked
     }
 
@@ -302,8 +321,7 @@ impl Server<'_> {
     /// for this thread or any other.
     fn pass_token_on(&self, gate: &Gate, tenant: Id) {
         if gate.end_and_pass_on(tenant) {
-            self.own().add_token();
-            self.core.sleep.job_pushed(self.slot);
+            self.leave_token();
         }
     }
 }
@@ -317,10 +335,7 @@ impl Turn for Server<'_> {
         if lingers || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
-        let (admitted, overdue) = gate.next(tenant);
-        if admitted.is_some() {
-            self.own().load().take();
-        }
+        let (admitted, overdue) = self.take_step(gate, gate.next(tenant));
         self.admitted.set(admitted);
         self.overdue.set(overdue);
     }

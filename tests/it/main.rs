@@ -15,6 +15,7 @@ mod counts;
 mod drops;
 mod map;
 mod panics;
+mod scopes;
 mod time;
 
 mod fairness;
