@@ -100,6 +100,9 @@ thread_local! {
     /// The home of the pool whose thread this is; 0 on any other thread. Set once and never unset:
     /// up to its last destructor a thread belongs to its pool, and must not wait for it.
     static HOME: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread serves its pool right now, and so keeps it alive. Its thread-locals are
+    /// destroyed after that, when the pool may be gone.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
     /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last, and
     /// what becomes of all queued jobs if that is a sweep.
     static VISITS: RefCell<Vec<(usize, Option<Fate>)>> = const { RefCell::new(Vec::new()) };
@@ -107,17 +110,17 @@ thread_local! {
     static BENCH: RefCell<Option<Rc<dyn std::any::Any>>> = const { RefCell::new(None) };
 }
 
-/// The home of the pool whose thread this is.
+/// The home of the pool that this thread serves, and thereby keeps alive.
 #[inline]
 pub(crate) fn here() -> Option<usize> {
-    let home = HOME.try_with(Cell::get).unwrap_or(0);
-    (home != 0).then_some(home)
+    let serves = SERVES.try_with(Cell::get).unwrap_or(false);
+    serves.then(|| HOME.get())
 }
 
 /// Whether this thread must not wait for the pool at `home`: it is one of its threads, or about to
 /// drop what a withdrawn job of the pool has captured. In both cases the pool waits for this thread.
 pub(crate) fn is_awaited_by(home: usize) -> bool {
-    here() == Some(home)
+    HOME.try_with(Cell::get) == Ok(home)
         || VISITS
             .try_with(|visits| visits.borrow().iter().any(|visit| visit.0 == home))
             .unwrap_or(false)
@@ -134,10 +137,11 @@ pub(crate) fn sweeps(home: usize) -> Option<Fate> {
     VISITS.try_with(sweep).ok()?
 }
 
-/// Makes this a thread of the pool at `home`. Until the guard is dropped, jobs on this thread may get
-/// at `bench` through [`with_bench`].
+/// Makes this a thread of the pool at `home`. Until the guard is dropped it serves the pool, and jobs
+/// on it may get at `bench` through [`with_bench`].
 pub(crate) fn enter(home: usize, bench: Rc<dyn std::any::Any>) -> Membership {
     HOME.set(home);
+    SERVES.set(true);
     BENCH.set(Some(bench));
     Membership
 }
@@ -168,6 +172,7 @@ pub(crate) struct Membership;
 
 impl Drop for Membership {
     fn drop(&mut self) {
+        SERVES.set(false);
         BENCH.set(None);
     }
 }
@@ -250,15 +255,15 @@ mod tests {
             assert_eq!(here(), None);
             {
                 let _member = enter(64, Rc::new(5u8));
+                assert_eq!(here(), Some(64));
                 assert_eq!(with_bench(|n: &u8| *n), Some(5));
                 assert_eq!(with_bench(|n: &u16| *n), None);
             }
-            assert_eq!(here(), Some(64), "to the end");
+            assert_eq!(here(), None, "the pool may be gone");
             assert_eq!(with_bench(|n: &u8| *n), None);
             let visit = visit(128, Some(Fate::Cancelled));
             assert_eq!((sweeps(128), sweeps(64)), (Some(Fate::Cancelled), None));
             assert!(is_awaited_by(64) && is_awaited_by(128) && !is_awaited_by(256));
-            assert_eq!(here(), Some(64));
             drop(visit);
             assert!(!is_awaited_by(128));
         })

@@ -443,7 +443,7 @@ impl CellRef {
         if here.is_none() || home.map(|home| home.as_ptr().addr()) != here || self.expire() {
             return false;
         }
-        // SAFETY: this thread is one of the pool's, which keeps it alive.
+        // SAFETY: this thread serves the pool, and so keeps it alive.
         let Some(keeper) = home.and_then(|home| unsafe { home.as_ref() }.keeper.upgrade()) else {
             return false;
         };
