@@ -164,7 +164,7 @@ struct Watchdog {
 
 impl Watchdog {
     fn start(test: &'static str, pools: Arc<Mutex<Vec<Weak<WorkerPool>>>>) -> Self {
-        let limit = env_number("FAIRLANE_TEST_TIMEOUT_SECS").unwrap_or(60);
+        let limit = env_number("FAIRLANE_TEST_TIMEOUT_SECS").unwrap_or(180);
         let limit = Duration::from_secs(u64::try_from(limit).unwrap_or(u64::MAX));
         let (done, expires) = mpsc::channel();
         let watch = move || {

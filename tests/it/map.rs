@@ -266,8 +266,12 @@ scenario!(cancels_are_items, |flavour| {
         let f = move |i: usize| {
             if i == 0 {
                 let pool = weak.upgrade().unwrap();
-                eventually("the others are queued", || pool.stats().queued == 3);
-                assert_eq!(pool.cancel_queued(), 3);
+                // A job counts as queued a moment before it is where a sweep can find it.
+                let mut found = 0;
+                eventually("the others are queued, and cancelled", || {
+                    found += pool.cancel_queued();
+                    found == 3
+                });
             }
             i
         };
