@@ -158,6 +158,7 @@ impl<T> Arena<T> {
     }
 
     /// Takes the value out; the page goes back to the allocator with its last one.
+    #[inline]
     pub(crate) fn remove(&mut self, id: Id) -> T {
         let number = Id::new(id.index() >> Self::SHIFT);
         let slot = id.index() & (Self::SLOTS - 1);
@@ -204,6 +205,7 @@ impl<T> Arena<T> {
     }
 
     /// Makes an empty page blank.
+    #[cold]
     fn give_back(&mut self, number: Id) {
         self.unlink_open(number);
         let mut slots = mem::take(&mut self.pages[number.index()].slots);

@@ -4,6 +4,16 @@ use super::arena::Id;
 use super::{FairQueue, Ticket};
 use std::hash::Hash;
 
+/// What becomes of the job whose turn it is.
+pub(crate) enum Verdict {
+    /// It is taken, and its tenant charged.
+    Serve,
+    /// It is taken, at no charge.
+    Withdraw,
+    /// It stays.
+    Leave,
+}
+
 impl Ticket {
     /// The number under which [`FairQueue::remove_at`] finds the job while it is queued; never 0.
     pub(crate) fn slot(self) -> u32 {
@@ -36,21 +46,18 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Some(&self.jobs.get(Id::from_raw(slot)?)?.item)
     }
 
-    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it: as `pop` does, or
-    /// at no charge to its tenant if the second part of the judgement is `false`.
-    pub(crate) fn take_next<V>(
-        &mut self,
-        judge: impl FnOnce(&T) -> (V, bool),
-    ) -> Option<(V, K, T)> {
+    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and its tenant, and does what
+    /// it says.
+    #[inline]
+    pub(crate) fn take_next(&mut self, judge: impl FnOnce(&K, &T) -> Verdict) -> Option<(K, T)> {
         let pick = self.rotation.pick()?;
-        let job = self.lanes[pick.lane].backlog.head();
-        let (verdict, is_charged) = judge(&self.jobs[job].item);
-        let (key, item) = if is_charged {
-            self.serve(pick)
-        } else {
-            self.take_out(job)?
-        };
-        Some((verdict, key, item))
+        let lane = &self.lanes[pick.lane];
+        let job = lane.backlog.head();
+        match judge(&lane.key, &self.jobs[job].item) {
+            Verdict::Serve => Some(self.serve(pick)),
+            Verdict::Withdraw => self.take_out(job),
+            Verdict::Leave => None,
+        }
     }
 
     /// As [`remove`](FairQueue::remove), for a caller that knows the job to be queued, and names it

@@ -24,6 +24,7 @@ mod weight;
 
 pub(crate) use self::arena::{Arena, Id};
 pub use self::drain::Drain;
+pub(crate) use self::front::Verdict;
 pub use self::priority::Priority;
 pub use self::ticket::Ticket;
 pub use self::weight::Weight;
@@ -132,6 +133,7 @@ impl<K, T> FairQueue<K, T> {
     }
 
     /// Takes a job that is linked nowhere any more out of the arena.
+    #[inline]
     fn take(&mut self, job: Id) -> T {
         self.jobs.remove(job).item
     }
@@ -231,6 +233,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     }
 
     /// Takes the first job of the lane picked, and charges it.
+    #[inline]
     fn serve(&mut self, pick: Pick) -> (K, T) {
         let lane = &self.lanes[pick.lane];
         if lane.backlog.is_last() {

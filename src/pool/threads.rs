@@ -7,11 +7,10 @@ use std::rc::Rc;
 use super::core::{Bench, Core};
 use super::phase::Phase;
 use super::{Hook, PanicPolicy};
-use crate::admission::{Admitted, Gate, Step};
+use crate::admission::{Admitted, Gate, Moved, Pace, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
 use crate::job::{Job, Stage, Turn};
-use crate::ledger::Fate;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
 use crate::unwind;
@@ -182,6 +181,7 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
             admitted: Cell::default(),
             overdue: Cell::default(),
             tenant: Cell::default(),
+            pace: Pace::default(),
         };
         call_hook(&core.settings.on_thread_start, slot);
         worker::run(&server);
@@ -224,6 +224,8 @@ struct Server<'a> {
     overdue: Cell<Option<Job>>,
     /// With a limit: the tenant of the job that runs.
     tenant: Cell<Option<Id>>,
+    /// With a limit: how long jobs have been taking here.
+    pace: Pace,
 }
 
 impl Server<'_> {
@@ -275,7 +277,7 @@ impl Server<'_> {
         if !(self.own().take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
-        let (admitted, overdue) = self.take_step(gate, gate.first());
+        let (admitted, overdue) = self.take_step(gate.first(self.slot));
         self.withdraw_overdue(overdue);
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
@@ -285,10 +287,10 @@ impl Server<'_> {
     }
 
     /// Books what a token came to.
-    fn take_step(&self, gate: &Gate, step: Step) -> (Option<Admitted>, Option<Job>) {
-        if step.admitted.is_some() {
-            self.own().load().take();
-            gate.load().give();
+    fn take_step(&self, step: Step) -> (Option<Admitted>, Option<Job>) {
+        if let Some(Moved { from, jobs }) = step.moved {
+            self.own().load().take(jobs);
+            self.core.load(from).give(jobs);
         }
         if step.passes_on {
             self.leave_token();
@@ -303,7 +305,7 @@ impl Server<'_> {
 
     fn withdraw_overdue(&self, overdue: Option<Job>) {
         if let Some(job) = overdue {
-            self.core.withdraw_from_lanes(vec![job], Fate::Expired);
+            self.core.withdraw_overdue(job);
         }
     }
 
@@ -320,7 +322,7 @@ impl Server<'_> {
     /// take as long as the user likes. If there is a job for its token, the token waits at the slot,
     /// for this thread or any other.
     fn pass_token_on(&self, gate: &Gate, tenant: Id) {
-        if gate.end_and_pass_on(tenant) {
+        if gate.end_and_pass_on(self.slot, tenant) {
             self.leave_token();
         }
     }
@@ -335,7 +337,10 @@ impl Turn for Server<'_> {
         if lingers || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
-        let (admitted, overdue) = self.take_step(gate, gate.next(tenant));
+        if let Some(next) = gate.play_on(self.slot, tenant) {
+            return self.admitted.set(Some(next));
+        }
+        let (admitted, overdue) = self.take_step(gate.next(self.slot, &self.pace, tenant));
         self.admitted.set(admitted);
         self.overdue.set(overdue);
     }

@@ -162,8 +162,8 @@ impl Slot {
             if !job.relocate(self.index) {
                 continue;
             }
-            self.load.take();
-            victim.load.give();
+            self.load.take(1);
+            victim.load.give(1);
             match first {
                 None => first = Some(job),
                 Some(_) => deque.push(job),

@@ -6,5 +6,6 @@ mod ops;
 mod oracle;
 mod orders;
 mod panics;
+mod shares;
 mod tickets;
 mod traces;

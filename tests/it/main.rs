@@ -15,6 +15,7 @@ mod counts;
 mod drops;
 mod map;
 mod panics;
+mod rounds;
 mod scopes;
 mod time;
 

@@ -1,0 +1,225 @@
+//! What stands behind the gate's lock: the fair queue, the accounts, and who waits for room.
+
+use super::inbox::Arrival;
+use super::tenants::{Account, Tenants};
+use super::waiting::Waiting;
+use crate::fair::{FairQueue, Id, Priority, Verdict, Weight};
+use crate::job::{Claim, Job, Place};
+use crate::ledger::{Entry, Seat};
+use crate::sync::Arc;
+
+/// Which tenant a job belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who<'a> {
+    Nameless,
+    Known(Id),
+    Named(&'a str),
+}
+
+/// What a job asks of the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) who: Who<'a>,
+    pub(crate) weight: Option<Weight>,
+    pub(crate) priority: Priority,
+}
+
+/// A job that may begin: it has been claimed, and left its lane.
+pub(crate) struct Admitted {
+    pub(crate) job: Job,
+    pub(crate) tenant: Id,
+}
+
+pub(super) struct Lanes {
+    pub(super) queue: FairQueue<Id, Job>,
+    pub(super) tenants: Tenants,
+    pub(super) waiting: Waiting,
+    /// The inbox's other half, empty but for a moment.
+    pub(super) arrivals: Vec<Arrival>,
+    pub(super) after: Aftermath,
+}
+
+/// What must be done once the lock is released: none of it may happen under it.
+#[derive(Default)]
+pub(super) struct Aftermath {
+    /// Submitters that have got room.
+    pub(super) granted: Vec<Arc<Seat>>,
+    /// Entries of withdrawn jobs: dropping them frees memory.
+    pub(super) dropped: Vec<Job>,
+    /// A job whose deadline has passed, out of its lane, to be withdrawn.
+    pub(super) overdue: Option<Job>,
+}
+
+impl Aftermath {
+    pub(super) fn is_empty(&self) -> bool {
+        self.granted.is_empty() && self.dropped.is_empty()
+    }
+
+    /// Wakes and frees.
+    #[cold]
+    pub(super) fn settle(self) {
+        self.granted.iter().for_each(|seat| seat.wake());
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(queue: FairQueue<Id, Job>, queue_limit: Option<usize>) -> Lanes {
+        Lanes {
+            queue,
+            tenants: Tenants::new(),
+            waiting: Waiting::new(queue_limit),
+            arrivals: Vec::new(),
+            after: Aftermath::default(),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, who: Who<'_>) -> Id {
+        match who {
+            Who::Nameless => self.tenants.nameless(),
+            Who::Known(id) => id,
+            Who::Named(name) => self.tenants.open(name),
+        }
+    }
+
+    pub(super) fn try_enter(&mut self, id: Id) -> Entry {
+        self.waiting.try_enter(&mut self.tenants, id)
+    }
+
+    pub(super) fn push(&mut self, id: Id, request: Request<'_>, is_reserved: bool, job: Job) {
+        if let Some(weight) = request.weight {
+            self.set_weight(id, weight);
+        }
+        if is_reserved {
+            self.waiting.use_reserved(&mut self.tenants, id);
+        } else {
+            self.waiting.enter_unasked(&mut self.tenants, id);
+        }
+        // A token can cancel a job before it gets here. It has looked for its place in vain, so the
+        // entry must not get one. Otherwise it will look after this, under the lock.
+        if job.is_claimed() {
+            self.left(id);
+            self.after.dropped.push(job);
+            self.tenants.tidy(id);
+            return;
+        }
+        let Account { weight, limits, .. } = &self.tenants[id];
+        let (weight, may_be_held) = (*weight, limits.is_some());
+        let ticket = self.queue.push_weighted(id, weight, request.priority, job);
+        if let Some(job) = self.queue.item_at(ticket.slot()) {
+            job.enter_place(ticket.slot());
+        }
+        if may_be_held {
+            self.update_hold(id);
+        }
+    }
+
+    /// Takes the next job that may begin out of its lane, and claims it.
+    ///
+    /// The claim is made here, under the lock, before the job is taken and its tenant charged: one
+    /// that was withdrawn a moment ago, or whose deadline has passed, leaves without costing its
+    /// tenant a turn, and the next one gets the token.
+    pub(super) fn pop(&mut self) -> Option<Admitted> {
+        loop {
+            let mut claim = Claim::Gone;
+            let (tenant, job) = self.queue.take_next(|_, job| {
+                claim = job.claim();
+                match claim {
+                    Claim::Ready => Verdict::Serve,
+                    Claim::Gone | Claim::Overdue => Verdict::Withdraw,
+                }
+            })?;
+            job.leave_place();
+            self.left(tenant);
+            match claim {
+                Claim::Ready => {
+                    self.begin(tenant);
+                    return Some(Admitted { job, tenant });
+                }
+                Claim::Gone => self.after.dropped.push(job),
+                Claim::Overdue => self.after.overdue = Some(job),
+            }
+            self.tenants.tidy(tenant);
+            if self.after.overdue.is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// As `pop`, for a job that may be taken in advance.
+    pub(super) fn pop_bare(&mut self) -> Option<Admitted> {
+        let tenants = &self.tenants;
+        let (tenant, job) = self.queue.take_next(|tenant, job| {
+            if job.is_bare() && tenants[*tenant].limits.is_none() {
+                Verdict::Serve
+            } else {
+                Verdict::Leave
+            }
+        })?;
+        let account = &mut self.tenants[tenant];
+        account.running += 1;
+        self.waiting.leave_unlimited(account);
+        Some(Admitted { job, tenant })
+    }
+
+    /// Takes a claimed job out of its lane; the lane's tenant, to be tidied, if it was in one.
+    pub(super) fn take_out(&mut self, place: &Place) -> Option<Id> {
+        let (tenant, job) = self.queue.remove_at(place.take()?)?;
+        self.after.dropped.push(job);
+        self.left(tenant);
+        Some(tenant)
+    }
+
+    /// A job has left the tenant's lane: its room goes to who waits for it.
+    pub(super) fn left(&mut self, id: Id) {
+        let granted = &mut self.after.granted;
+        self.waiting.leave(&mut self.tenants, id, granted);
+    }
+
+    pub(super) fn begin(&mut self, id: Id) {
+        let account = &mut self.tenants[id];
+        account.running += 1;
+        if account.limits.is_some() {
+            self.update_hold(id);
+        }
+    }
+
+    pub(super) fn end(&mut self, id: Id) {
+        let account = &mut self.tenants[id];
+        account.running -= 1;
+        account.completed += 1;
+        if account.limits.is_some() {
+            self.update_hold(id);
+        }
+        self.tenants.tidy(id);
+    }
+
+    /// A job that was admitted never begins.
+    pub(super) fn take_back(&mut self, id: Id) {
+        self.tenants[id].running -= 1;
+        self.update_hold(id);
+        self.tenants.tidy(id);
+    }
+
+    /// Passes over the lane of a tenant that runs as many jobs as it may, and no other's. A hold
+    /// ends with its lane, so this is asked anew whenever a lane may have been opened.
+    #[cold]
+    pub(super) fn update_hold(&mut self, id: Id) {
+        let is_saturated = self.tenants[id].is_saturated();
+        if is_saturated {
+            self.queue.hold(&id);
+        } else {
+            self.queue.release(&id);
+        }
+    }
+
+    pub(super) fn set_weight(&mut self, id: Id, weight: Weight) {
+        self.tenants[id].weight = weight;
+        self.queue.set_weight(&id, weight);
+    }
+
+    /// Closes the door to those who wait, and returns them.
+    pub(super) fn close(&mut self) -> Vec<Arc<Seat>> {
+        self.waiting.close();
+        self.tenants.seats()
+    }
+}
