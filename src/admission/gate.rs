@@ -263,21 +263,18 @@ impl Gate {
     /// which.
     #[inline]
     pub(crate) fn push(&self, request: Request<'_>, reserved: Option<Id>, job: Job) -> bool {
-        match Arrival::new(request, reserved, job) {
-            Ok(arrival) => match self.inbox.put(arrival) {
-                Ok(is_crowded) if self.tokens() == 0 => {
-                    if is_crowded {
-                        drop(self.try_lock());
-                    }
-                    false
+        if reserved.is_some() {
+            return self.push_locked(request, reserved, job);
+        }
+        match self.inbox.put(Arrival::new(request, job)) {
+            Ok(is_crowded) if self.tokens() == 0 => {
+                if is_crowded {
+                    drop(self.try_lock());
                 }
-                Ok(_) => self.send_token(&self.lock()),
-                Err(back) => {
-                    let (request, job) = back.into_parts();
-                    self.push_locked(request, None, job)
-                }
-            },
-            Err(job) => self.push_locked(request, reserved, job),
+                false
+            }
+            Ok(_) => self.send_token(&self.lock()),
+            Err(refused) => self.push_locked(request, None, refused.job),
         }
     }
 

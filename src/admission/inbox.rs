@@ -18,42 +18,50 @@ const CROWDED: usize = 128;
 /// these to take along.
 const FULL: usize = 1024;
 
-/// A job for a tenant that the gate knows by number, or none, and that needs no room.
+/// A job that needs no room, on its way.
 pub(super) struct Arrival {
-    tenant: Option<Id>,
+    owner: Owner,
     weight: Option<Weight>,
     priority: Priority,
-    job: Job,
+    pub(super) job: Job,
+}
+
+/// Whose job it is. A name is looked up when the job comes to its lane: an allocation costs a
+/// fraction of waiting for the gate.
+enum Owner {
+    Nameless,
+    Known(Id),
+    Named(Box<str>),
 }
 
 impl Arrival {
-    /// The job comes back if it has to be taken to the gate.
     #[inline]
-    pub(super) fn new(
-        request: Request<'_>,
-        reserved: Option<Id>,
-        job: Job,
-    ) -> Result<Arrival, Job> {
-        let tenant = match (request.who, reserved) {
-            (Who::Nameless, None) => None,
-            (Who::Known(id), None) => Some(id),
-            _ => return Err(job),
-        };
-        Ok(Arrival {
-            tenant,
+    pub(super) fn new(request: Request<'_>, job: Job) -> Arrival {
+        Arrival {
+            owner: match request.who {
+                Who::Nameless => Owner::Nameless,
+                Who::Known(id) => Owner::Known(id),
+                Who::Named(name) => Owner::Named(name.into()),
+            },
             weight: request.weight,
             priority: request.priority,
             job,
-        })
+        }
     }
 
-    pub(super) fn into_parts(self) -> (Request<'static>, Job) {
+    /// Takes the job into its lane.
+    fn arrive(self, lanes: &mut Lanes) {
         let request = Request {
-            who: self.tenant.map_or(Who::Nameless, Who::Known),
+            who: match &self.owner {
+                Owner::Nameless => Who::Nameless,
+                Owner::Known(id) => Who::Known(*id),
+                Owner::Named(name) => Who::Named(name),
+            },
             weight: self.weight,
             priority: self.priority,
         };
-        (request, self.job)
+        let id = lanes.resolve(request.who);
+        lanes.push(id, request, false, self.job);
     }
 }
 
@@ -82,9 +90,7 @@ impl Inbox {
         let mut arrivals = std::mem::take(&mut lanes.arrivals);
         std::mem::swap(&mut arrivals, &mut *self.0.lock());
         for arrival in arrivals.drain(..) {
-            let (request, job) = arrival.into_parts();
-            let id = lanes.resolve(request.who);
-            lanes.push(id, request, false, job);
+            arrival.arrive(lanes);
         }
         lanes.arrivals = arrivals;
     }
