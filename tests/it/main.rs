@@ -11,6 +11,7 @@ mod shutdown;
 
 mod api;
 mod cancel;
+mod combinations;
 mod counts;
 mod drops;
 mod map;
