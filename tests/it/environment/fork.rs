@@ -10,6 +10,7 @@ use super::process::{is_rerun, rerun_test};
 use crate::common::{
     Flavour, Gate, Probe, assert_matches, assert_quiescent, finish, hold_workers, refused, scenario,
 };
+use crate::panics::quiet_panic;
 
 #[allow(unsafe_code)]
 mod sys {
@@ -272,6 +273,97 @@ scenario!(a_fork_inside_a_job, |flavour| {
             queued.into_iter().for_each(|job| job.join().unwrap());
         });
         job.unwrap().join().unwrap();
+        finish(pool);
+    });
+});
+
+scenario!(a_fork_inside_a_scope, |flavour| {
+    alone(flavour, || {
+        let pool = flavour.pool(2);
+        let probe = Probe::new();
+        let held = hold_workers(&pool, 2);
+        let (mut left, mut right) = ([1, 2], [3, 4]);
+        pool.scope(|scope| {
+            let (count, left) = (probe.job(), &mut left);
+            let reverses = scope.submit(move || {
+                count();
+                left.reverse();
+            });
+            let reverses = reverses.unwrap();
+            let (count, right) = (probe.job(), &mut right);
+            let execute = scope.execute(move || {
+                count();
+                right.reverse();
+            });
+            execute.unwrap();
+            // The end of the scope is the child's business too: what it waits for does not run there.
+            in_forked_child!({
+                assert_matches!(refused(scope.submit(|| ())).0, Rejected::Forked);
+                assert_matches!(refused(scope.execute(|| ())).0, Rejected::Forked);
+                assert_matches!(reverses.join(), Err(JobError::Discarded));
+                pool.scope(|scope| _ = refused(scope.execute(|| ())));
+                assert_eq!(probe.ran(), 0);
+            });
+            held.open();
+            reverses.join().unwrap();
+        });
+        assert_eq!((left, right), ([2, 1], [4, 3]));
+        held.release();
+        probe.assert_all_dropped(2);
+        finish(pool);
+    });
+});
+
+scenario!(a_scope_whose_child_leaves_it, |flavour| {
+    // The child comes out of the scope that it was forked in, by its end and by a panic.
+    alone(flavour, || {
+        let pool = flavour.pool(2);
+        for panics in [false, true] {
+            let held = hold_workers(&pool, 2);
+            let mut value = 1;
+            let forked = catch_unwind(AssertUnwindSafe(|| {
+                pool.scope(|scope| {
+                    scope.execute(|| value += 1).unwrap();
+                    let forked = sys::fork_process();
+                    match forked {
+                        0 => {
+                            sys::kill_after(20);
+                            if panics {
+                                quiet_panic(0);
+                            }
+                        }
+                        _ => held.open(),
+                    }
+                    forked
+                })
+            }));
+            let child = match forked {
+                Ok(0) if !panics => sys::exit_at_once(i32::from(value != 1)),
+                Err(_) if panics => sys::exit_at_once(i32::from(value != 1)),
+                Ok(child) if child > 0 => child,
+                _ => sys::exit_at_once(2),
+            };
+            assert_eq!(sys::wait_for(child), 0, "the child hung (14) or crashed");
+            held.release();
+            assert_eq!(value, 2);
+        }
+        finish(pool);
+    });
+});
+
+scenario!(a_fork_in_the_midst_of_a_map, |flavour| {
+    alone(flavour, || {
+        let pool = flavour.pool(2);
+        let (mut map, mut unordered) = (pool.map(0..20, |i| i), pool.map_unordered(0..20, |i| i));
+        let first = map.next().unwrap().unwrap();
+        let any = unordered.next().unwrap().unwrap();
+        assert!(first == 0 && any < 20);
+        in_forked_child!({
+            // Every item that is left is told of, one way or the other.
+            assert_eq!(map.count(), 19);
+            assert_eq!(unordered.count(), 19);
+        });
+        assert_eq!((map.count(), unordered.count()), (19, 19));
         finish(pool);
     });
 });
