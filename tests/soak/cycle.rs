@@ -156,7 +156,7 @@ fn end(plan: &Plan, pool: WorkerPool, counts: &Arc<Counts>) {
             counts.bump(Event::ShutdownNow);
         }
         End::ShutdownTimeout => {
-            let timeout = Duration::from_micros(Dice::new(plan.seed).roll(2_000));
+            let timeout = Duration::from_micros(Dice::new(plan.seed).roll(200));
             let event = match pool.shutdown_timeout(timeout) {
                 Ok(()) => Event::InTime,
                 Err(_) => Event::TimedOut,

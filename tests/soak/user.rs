@@ -143,6 +143,8 @@ impl User {
                 self.counts.bump(Event::Closed);
             }
         }
+        // So that there is something to be ended.
+        (0..self.dice.roll(100)).for_each(|_| self.submit(pool));
     }
 
     /// Every handle resolves, whatever has become of the pool.
