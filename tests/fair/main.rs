@@ -1,6 +1,7 @@
 //! `FairQueue` from outside: its rule, its bounds, its order, its memory, and what panics leave.
 
 mod bounds;
+mod fuzz;
 mod memory;
 mod ops;
 mod oracle;

@@ -6,7 +6,7 @@ use fairlane::{FairQueue, Priority, Weight};
 use proptest::prelude::*;
 
 /// The same trace on both; every answer must be the same, but for ties to within so many grains.
-fn follows_the_oracle(trace: &[Op], grains: u32) -> Result<(), TestCaseError> {
+pub(crate) fn follows_the_oracle(trace: &[Op], grains: u32) -> Result<(), TestCaseError> {
     let mut runner = Runner::new(|t| t, 1);
     let mut oracle = Oracle::new(None);
     let mut left = 0;
@@ -50,6 +50,15 @@ fn follows_the_oracle(trace: &[Op], grains: u32) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// By how many grains a trace's tags may be off: a rounding is scaled with a debt when a weight falls.
+pub(crate) fn rounding(trace: &[Op]) -> u32 {
+    let weights = trace.iter().map(|op| match op {
+        Op::PushWeighted(_, w, _) | Op::SetWeight(_, w) => *w,
+        _ => 1,
+    });
+    weights.max().unwrap_or(1)
+}
+
 /// Everything a trace showed, the rest of the queue included.
 fn all_seen<K>(name: fn(u32) -> K, scale: u32, trace: &[Op]) -> Vec<Seen<K>>
 where
@@ -76,13 +85,7 @@ proptest! {
 
     #[test]
     fn the_order_is_the_oracles_for_any_weights(trace in other_trace(50)) {
-        let heaviest = trace.iter().map(|op| match op {
-            Op::PushWeighted(_, w, _) | Op::SetWeight(_, w) => *w,
-            _ => 1,
-        });
-        // A rounding is scaled with a debt when a weight falls.
-        let grains = heaviest.max().unwrap_or(1);
-        follows_the_oracle(&trace, grains)?;
+        follows_the_oracle(&trace, rounding(&trace))?;
     }
 }
 
