@@ -7,6 +7,7 @@ mod backpressure;
 mod environment;
 mod layers;
 mod liveness;
+mod readme;
 mod shutdown;
 
 mod api;
