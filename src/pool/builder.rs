@@ -208,8 +208,8 @@ impl PoolBuilder {
     /// Builds the pool and starts its threads: all of them or none.
     ///
     /// # Errors
-    /// [`BuildError`] if a number is 0, the name holds a NUL byte, or a thread cannot be started; in
-    /// that case those already started have ended.
+    /// [`BuildError`] if a number is 0, there are more than 65,536 workers, the name holds a NUL byte,
+    /// or a thread cannot be started; in that case those already started have ended.
     pub fn build(self) -> Result<WorkerPool, BuildError> {
         let PoolBuilder { workers, settings } = self;
         let workers = workers.unwrap_or_else(num_cpus::get);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use fairlane::{
     BuildError, CancelToken, Inline, JobBuilder, JobError, JobHandle, PanicPayload, PanicPolicy,
     ParseStrategyError, PoolBuilder, PoolStats, Rejected, SchedulerSlot, ShutdownTimeout, Strategy,
-    Submit, SubmitError, WorkerPool,
+    Submit, SubmitError, Weight, WorkerPool, pick_slot,
 };
 
 use crate::common::*;
@@ -181,7 +181,26 @@ fn everything_can_be_shown() {
     // The result need not be shown.
     struct Opaque;
     shown(pool.submit(|| Opaque).unwrap());
+    shown(pool.map(0..1, |_| Opaque));
+    shown(pool.map_unordered(0..1, |_| Opaque));
+    shown(pool.tenant("somebody"));
+    pool.scope(|scope| {
+        shown(scope);
+        shown(scope.submit(|| Opaque).unwrap());
+    });
     assert_quiescent(&pool);
+}
+
+#[test]
+fn defaults_are_the_plain_ones() {
+    assert!(!CancelToken::default().is_cancelled());
+    let pool = PoolBuilder::default().workers(1).build().unwrap();
+    assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
+    assert_eq!(std::num::NonZeroU32::from(Weight::new(7)).get(), 7);
+    let slots = [SchedulerSlot::new("only", 0)];
+    let pick = pick_slot(Strategy::LeastBusy, &slots, 5).unwrap();
+    let copy = Clone::clone(&pick);
+    assert_eq!((copy.index, copy.next_index), (pick.index, pick.next_index));
 }
 
 /// Code that does not know what it submits to.

@@ -1,6 +1,7 @@
 //! The world around a pool: what it is built with, how many cores there are, an idle machine, a
 //! forked process.
 
+use std::error::Error as _;
 use std::sync::{Arc, Barrier};
 
 use fairlane::{BuildError, PoolBuilder, WorkerPool};
@@ -52,7 +53,25 @@ scenario!(no_worker_at_all_is_an_error, |flavour| {
         build_error(flavour, |b| b.workers(0)),
         BuildError::NoWorkers
     );
-    assert_build_error!(WorkerPool::new(0).unwrap_err(), BuildError::NoWorkers);
+    let error = WorkerPool::new(0).unwrap_err();
+    assert!(error.source().is_none());
+    assert_build_error!(error, BuildError::NoWorkers);
+});
+
+scenario!(more_workers_than_can_be_numbered_are_an_error, |flavour| {
+    for workers in [65_537, usize::MAX] {
+        assert_build_error!(
+            build_error(flavour, |b| b.workers(workers)),
+            BuildError::TooManyWorkers
+        );
+    }
+});
+
+scenario!(a_limit_that_admits_nothing_is_an_error, |flavour| {
+    assert_build_error!(
+        build_error(flavour, |b| b.concurrency(0)),
+        BuildError::NoConcurrency
+    );
 });
 
 scenario!(a_queue_that_holds_nothing_is_an_error, |flavour| {
@@ -90,6 +109,7 @@ scenario!(an_impossible_stack_size_is_an_error, |flavour| {
         1 << 46,
     ] {
         let error = build_error(flavour, |b| b.stack_size(size));
+        assert!(error.source().is_some(), "the system's own words: {error}");
         assert_build_error!(error, BuildError::Spawn { slot: 0..4, .. });
     }
     // A size too small for the system is raised, not refused.

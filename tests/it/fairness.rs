@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fairlane::{CancelToken, JobHandle, Priority, Weight, WorkerPool};
+use fairlane::{CancelToken, FairQueue, JobHandle, Priority, Weight, WorkerPool};
 
 use crate::common::{Dice, Flavour, assert_matches, eventually, finish, hold_workers};
 
@@ -509,6 +509,29 @@ by_strategy!(names_and_scale_of_weights_change_nothing, |flavour| {
         );
         assert_eq!(order(['Z', 'k', 'B', 'A'], 1), plain);
         assert_eq!(order(['A', 'B', 'C', 'D'], 4), plain);
+        finish_gated(pool);
+    }
+});
+
+by_strategy!(priorities_age_as_the_fair_queue_says, |flavour| {
+    for boost in [0, 1, 3, 1_000] {
+        let builder = flavour.builder().workers(1).concurrency(1).ageing(boost);
+        let pool = flavour.build(builder);
+        let held = hold_workers(&pool, 1);
+        let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let mut queue = FairQueue::with_ageing(boost);
+        let mut dice = Dice::new(u64::from(boost));
+        for n in 0..50 {
+            let priority = Priority(dice.roll(7) as i32 - 3);
+            queue.push("alone", priority, n);
+            let order = Arc::clone(&order);
+            let job = pool.job().tenant("alone").priority(priority);
+            job.execute(move || order.lock().unwrap().push(n)).unwrap();
+        }
+        held.release();
+        pool.wait_idle();
+        let expected: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(_, n)| n).collect();
+        assert_eq!(*order.lock().unwrap(), expected, "boost {boost}");
         finish_gated(pool);
     }
 });

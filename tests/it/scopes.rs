@@ -1,11 +1,13 @@
 //! Scopes: nothing of a scope is left when it ends, whatever destructors do meanwhile.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fairlane::{CancelToken, JobError, Scope};
+use fairlane::{CancelToken, JobError, Rejected, Scope};
 
 use crate::common::*;
+use crate::panics::quiet_panic;
 
 /// A result that submits to its scope when it is dropped, so many times in a row.
 struct Again<'scope, 'env> {
@@ -167,6 +169,93 @@ scenario!(
             .unwrap();
         assert!(!answers.recv().unwrap(), "it would wait for itself");
         assert!(job.join().unwrap_err().is_cancelled());
+        finish(pool);
+    }
+);
+
+scenario!(a_tenants_scope_belongs_to_the_tenant, |flavour| {
+    let pool = flavour.pool(2);
+    let tenant = pool.tenant("theirs");
+    let sum = AtomicUsize::new(0);
+    tenant.scope(|scope| {
+        let add = |n| _ = sum.fetch_add(n, Ordering::SeqCst);
+        (0..10).for_each(|n| scope.execute(move || add(n)).unwrap());
+        assert_eq!(scope.submit(|| 7).unwrap().join().unwrap(), 7);
+    });
+    assert_eq!(sum.into_inner(), 45);
+    // Without a limit there is nobody to count for.
+    pool.wait_idle();
+    for told in pool.stats().tenants {
+        assert_eq!((told.name.as_str(), told.completed), ("theirs", 11));
+    }
+    drop(tenant);
+    finish(pool);
+});
+
+scenario!(jobs_of_a_scope_can_be_watched_and_called_off, |flavour| {
+    let pool = flavour.pool(1);
+    let probe = Probe::new();
+    let held = hold_workers(&pool, 1);
+    pool.scope(|scope| {
+        let [off, left, runs] = [(); 3].map(|()| scope.submit(probe.job()).unwrap());
+        assert!(!off.is_finished() && !runs.is_finished());
+        assert!(off.cancel() && off.is_finished());
+        assert_matches!(off.join(), Err(JobError::Cancelled));
+        // One that was called off and that nobody joins is nothing to raise.
+        assert!(left.cancel());
+        drop(left);
+        held.open();
+        eventually("the job has run", || runs.is_finished());
+        assert!(!runs.cancel());
+        runs.join().unwrap();
+    });
+    held.release();
+    probe.assert_all_dropped(1);
+    finish(pool);
+});
+
+scenario!(a_scope_that_panics_waits_for_its_jobs, |flavour| {
+    let pool = flavour.pool(2);
+    let (begun, proceed) = (Gate::new(), Gate::new());
+    let mut borrowed = [1, 2, 3];
+    let raised = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            let (part, begins, waits) = (&mut borrowed, begun.clone(), proceed.clone());
+            let slow = move || {
+                begins.open();
+                waits.wait();
+                part.reverse();
+            };
+            scope.execute(slow).unwrap();
+            begun.wait();
+            // Raised as well, but the scope's own panic comes first.
+            scope.execute(|| quiet_panic("a job's")).unwrap();
+            proceed.open();
+            quiet_panic("the scope's")
+        })
+    }));
+    let payload = raised.map(|()| ()).unwrap_err();
+    assert_eq!(*payload.downcast::<&str>().unwrap(), "the scope's");
+    assert_eq!(borrowed, [3, 2, 1], "the job was waited for");
+    finish(pool);
+});
+
+scenario!(
+    a_scope_on_a_closed_pool_gives_its_closures_back,
+    |flavour| {
+        let pool = flavour.pool(1);
+        pool.close();
+        let probe = Probe::new();
+        let (first, second) = (probe.job(), probe.job());
+        pool.scope(|scope| {
+            let (reason, job) = refused(scope.execute(first));
+            assert_matches!(reason, Rejected::ShutDown);
+            job();
+            let (reason, job) = refused(scope.submit(second));
+            assert_matches!(reason, Rejected::ShutDown);
+            job();
+        });
+        probe.assert_all_dropped(2);
         finish(pool);
     }
 );
