@@ -234,7 +234,7 @@ scenario!(a_scope_that_panics_waits_for_its_jobs, |flavour| {
             quiet_panic("the scope's")
         })
     }));
-    let payload = raised.map(|()| ()).unwrap_err();
+    let payload = raised.unwrap_err();
     assert_eq!(*payload.downcast::<&str>().unwrap(), "the scope's");
     assert_eq!(borrowed, [3, 2, 1], "the job was waited for");
     finish(pool);
