@@ -152,6 +152,44 @@
 //! drop(pool);
 //! ```
 //!
+//! # A set's members borrow nothing, and their results are sent
+//!
+//! ```compile_fail,E0597
+//! let pool = fairlane::WorkerPool::new(1).unwrap();
+//! let mut set = fairlane::JobSet::new();
+//! let text = String::from("on this stack");
+//! let borrowed = &text;
+//! set.submit(&pool, move || borrowed.len()).unwrap();
+//! ```
+//! ```
+//! let pool = fairlane::WorkerPool::new(1).unwrap();
+//! let mut set = fairlane::JobSet::new();
+//! let text = String::from("moved");
+//! set.submit(&pool, move || text.len()).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! fn sent<T: Send>() {}
+//! sent::<fairlane::JobSet<std::rc::Rc<i32>>>();
+//! ```
+//! ```
+//! fn sent<T: Send + Sync>() {}
+//! sent::<fairlane::JobSet<std::sync::Arc<i32>>>();
+//! ```
+//!
+//! # `try_map` borrows nothing either
+//!
+//! ```compile_fail,E0373
+//! let pool = fairlane::WorkerPool::new(1).unwrap();
+//! let limit = 2;
+//! let _ = pool.try_map(0..3, |i| if i < limit { Ok(i) } else { Err(i) });
+//! ```
+//! ```
+//! let pool = fairlane::WorkerPool::new(1).unwrap();
+//! let limit = 2;
+//! let _ = pool.try_map(0..3, move |i| if i < limit { Ok(i) } else { Err(i) });
+//! ```
+//!
 //! # A scope's job borrows what outlives the scope, and nothing that does not
 //!
 //! ```compile_fail,E0597

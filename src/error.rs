@@ -53,6 +53,33 @@ impl fmt::Display for JobError {
 
 impl Error for JobError {}
 
+/// Why [`try_map`](crate::WorkerPool::try_map) stopped. It reads like the error that it holds.
+#[derive(Debug)]
+pub enum TryMapError<E> {
+    /// The closure returned this error.
+    Failed(E),
+    /// A job gave no result: the closure panicked, say, or the pool was closed.
+    Job(JobError),
+}
+
+impl<E: fmt::Display> fmt::Display for TryMapError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryMapError::Failed(error) => error.fmt(f),
+            TryMapError::Job(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error> Error for TryMapError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            TryMapError::Failed(error) => error.source(),
+            TryMapError::Job(error) => error.source(),
+        }
+    }
+}
+
 /// What a closure panicked with.
 ///
 /// Dropping it drops the payload; should that panic too, the panic is swallowed.

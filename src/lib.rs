@@ -18,9 +18,11 @@ mod sync;
 mod unwind;
 mod worker;
 
-pub use batch::{Inline, Map, MapUnordered, Submit};
+pub use batch::{Inline, JobSet, Map, MapUnordered, Submit};
 pub use cancel::CancelToken;
-pub use error::{BuildError, JobError, PanicPayload, Rejected, ShutdownTimeout, SubmitError};
+pub use error::{
+    BuildError, JobError, PanicPayload, Rejected, ShutdownTimeout, SubmitError, TryMapError,
+};
 pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use pool::{

@@ -129,6 +129,13 @@ pub(crate) fn here() -> Option<usize> {
     serves.then(|| HOME.get())
 }
 
+/// Whether there may be jobs that wait for this thread alone: it serves a pool, or drops what
+/// withdrawn jobs of one have captured.
+pub(crate) fn may_be_needed() -> bool {
+    let is_visiting = || VISITS.try_with(|visits| !visits.borrow().is_empty());
+    here().is_some() || is_visiting().unwrap_or(false)
+}
+
 /// Whether this thread must not wait for the pool at `home`: it is one of its threads, or about to
 /// drop what a withdrawn job of the pool has captured. In both cases the pool waits for this thread.
 pub(crate) fn is_awaited_by(home: usize) -> bool {

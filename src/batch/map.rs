@@ -82,7 +82,7 @@ where
 /// finds none is run there and then.
 pub(super) fn start<S, J, R>(pool: &S, job: J) -> Result<JobHandle<R>, JobError>
 where
-    S: Submit,
+    S: Submit + ?Sized,
     J: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {

@@ -1,11 +1,15 @@
-//! Many jobs as one: code over anything that runs closures, and iterators over the results of running
-//! one on each item of an input.
+//! Many jobs as one: code over anything that runs closures, sets of jobs, and iterators over the
+//! results of running one on each item of an input.
 
 mod map;
+mod set;
+mod settling;
 mod submit;
+mod try_map;
 mod unordered;
 
 pub use map::Map;
+pub use set::JobSet;
 pub use submit::{Inline, Submit};
 pub use unordered::MapUnordered;
 

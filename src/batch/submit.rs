@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Map, MapUnordered};
-use crate::error::SubmitError;
+use super::{Map, MapUnordered, try_map};
+use crate::error::{SubmitError, TryMapError};
 use crate::job::JobHandle;
-use crate::pool::{Tenant, WorkerPool};
+use crate::pool::{JobBuilder, Tenant, WorkerPool};
 use crate::unwind;
 
-/// Something that runs closures: a [`WorkerPool`], a [`Tenant`](crate::Tenant), [`Inline`], or a
-/// reference to one.
+/// Something that runs closures: a [`WorkerPool`], a [`Tenant`](crate::Tenant), a
+/// [`JobBuilder`](crate::JobBuilder), [`Inline`], or a reference to one.
 ///
 /// Write batch code over `S: Submit`, test it with [`Inline`], run it on a pool. The methods are
 /// generic, so there is no `dyn Submit`; take `&impl Submit` instead.
@@ -86,6 +86,21 @@ pub trait Submit {
     {
         MapUnordered::new(self, items.into_iter(), f)
     }
+
+    /// As [`WorkerPool::try_map`].
+    ///
+    /// # Errors
+    /// As there.
+    fn try_map<I, F, R, E>(&self, items: I, f: F) -> Result<Vec<R>, TryMapError<E>>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        try_map::try_map(self, items.into_iter(), f)
+    }
 }
 
 /// Implements the required methods of [`Submit`] by calling those of `$target`.
@@ -139,6 +154,15 @@ impl Submit for WorkerPool {
 
 impl Submit for Tenant {
     forward_submit!(self => self);
+
+    fn parallelism(&self) -> usize {
+        self.slots()
+    }
+}
+
+/// Each submit is one of a clone: all jobs have the same options.
+impl Submit for JobBuilder<'_> {
+    forward_submit!(self => self.clone());
 
     fn parallelism(&self) -> usize {
         self.slots()
@@ -247,6 +271,41 @@ impl WorkerPool {
     {
         Submit::map_unordered(self, items, f)
     }
+
+    /// Runs `f` on each item and returns all results in the order of the items, or the error of the
+    /// first item that failed, in the order of the items as well: the answer that a loop would give.
+    ///
+    /// At most twice as many items as there are workers are out at a time. Once one has failed, no
+    /// more are taken from the input, and jobs for items behind it that have not begun are cancelled.
+    /// It waits for the others, of which one before it may turn out to be the first that failed: so
+    /// when it returns, none of its jobs runs any more. O(log workers) an item, beside its job.
+    ///
+    /// Inside a job of the same pool it works as [`map_unordered`](WorkerPool::map_unordered) does.
+    /// If the input panics, jobs that have not begun are cancelled and those that run are detached.
+    ///
+    /// ```
+    /// use fairlane::{TryMapError, WorkerPool};
+    /// let pool = WorkerPool::new(2)?;
+    /// let parse = |text: &'static str| text.parse::<u32>();
+    /// assert_eq!(pool.try_map(["1", "2", "3"], parse)?, [1, 2, 3]);
+    /// let error = pool.try_map(["1", "two", "3"], parse).unwrap_err();
+    /// assert!(matches!(error, TryMapError::Failed(_)));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TryMapError::Failed`] with what `f` returned, or [`TryMapError::Job`] if it panicked, was
+    /// cancelled by somebody, or the pool did not accept it.
+    pub fn try_map<I, F, R, E>(&self, items: I, f: F) -> Result<Vec<R>, TryMapError<E>>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        Submit::try_map(self, items, f)
+    }
 }
 
 impl Tenant {
@@ -271,5 +330,20 @@ impl Tenant {
         R: Send + 'static,
     {
         MapUnordered::new(self.clone(), items.into_iter(), f)
+    }
+
+    /// As [`WorkerPool::try_map`], with jobs of this tenant.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_map<I, F, R, E>(&self, items: I, f: F) -> Result<Vec<R>, TryMapError<E>>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        Submit::try_map(self, items, f)
     }
 }

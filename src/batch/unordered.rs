@@ -1,18 +1,14 @@
 //! Results as they become available.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::iter::FusedIterator;
-
-use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use super::Submit;
 use super::default_in_flight;
 use super::map::start;
+use super::settling::Settling;
 use crate::error::JobError;
-use crate::job::JobHandle;
 use crate::sync::Arc;
-use crate::worker;
 
 /// The iterator of [`WorkerPool::map_unordered`](crate::WorkerPool::map_unordered): results in the
 /// order in which they become available. Otherwise as [`Map`](crate::Map).
@@ -22,38 +18,17 @@ pub struct MapUnordered<S, I, F, R> {
     items: Option<I>,
     f: Arc<F>,
     in_flight: usize,
-    next_key: u64,
-    jobs: BTreeMap<u64, Result<JobHandle<R>, JobError>>,
-    sender: Sender<u64>,
-    settled: Receiver<u64>,
-}
-
-/// Travels with a job's captures and says when they are gone: after the job has run, and just as
-/// well if it never does.
-struct Notice {
-    key: u64,
-    sender: Sender<u64>,
-}
-
-impl Drop for Notice {
-    fn drop(&mut self) {
-        // Nobody listens any more once the map has been dropped.
-        let _ = self.sender.send(self.key);
-    }
+    jobs: Settling<R>,
 }
 
 impl<S: Submit, I: Iterator, F, R> MapUnordered<S, I, F, R> {
     pub(crate) fn new(pool: S, items: I, f: F) -> Self {
-        let (sender, settled) = unbounded();
         MapUnordered {
             in_flight: default_in_flight(pool.parallelism()),
             pool,
             items: Some(items),
             f: Arc::new(f),
-            next_key: 0,
-            jobs: BTreeMap::new(),
-            sender,
-            settled,
+            jobs: Settling::new(),
         }
     }
 
@@ -82,54 +57,18 @@ where
                 self.items = None;
                 return;
             };
-            let key = self.next_key;
-            self.next_key += 1;
-            let job = self.start(key, item);
-            self.jobs.insert(key, job);
+            self.start(item);
         }
     }
 
-    fn start(&self, key: u64, item: I::Item) -> Result<JobHandle<R>, JobError> {
-        let f = Arc::clone(&self.f);
-        let notice = Notice {
-            key,
-            sender: self.sender.clone(),
-        };
-        start(&self.pool, move || {
+    fn start(&mut self, item: I::Item) {
+        let (f, notice) = (Arc::clone(&self.f), self.jobs.notice());
+        let key = notice.key();
+        let job = start(&self.pool, move || {
             let _notice = notice;
             f(item)
-        })
-    }
-
-    /// The key of a job that has settled or is about to.
-    ///
-    /// On a thread of the pool nobody else may be there to run what is queued, so jobs of this map,
-    /// and no others, are run in place before anything is waited for.
-    fn next_settled(&self) -> u64 {
-        loop {
-            match self.settled.try_recv() {
-                Ok(key) => return key,
-                Err(TryRecvError::Disconnected) => unreachable!("the map holds a sender"),
-                Err(TryRecvError::Empty) => {}
-            }
-            let runs_here = worker::here().is_some();
-            if !(runs_here && self.jobs.values().flatten().any(JobHandle::run_in_place)) {
-                break;
-            }
-        }
-        self.wait_settled()
-    }
-
-    /// Waits for the next notice. A job's deadline or token can settle it without a worker, but its
-    /// captures, and so its notice, are dropped then as well.
-    fn wait_settled(&self) -> u64 {
-        // In a forked child no notice comes for what the parent has submitted.
-        if let Some((key, Ok(job))) = self.jobs.first_key_value() {
-            if job.is_lost() {
-                return *key;
-            }
-        }
-        self.settled.recv().expect("the map holds a sender")
+        });
+        self.jobs.insert(key, job);
     }
 }
 
@@ -145,12 +84,7 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
-        if self.jobs.is_empty() {
-            return None;
-        }
-        let key = self.next_settled();
-        let job = self.jobs.remove(&key).expect("each job gives one notice");
-        Some(job.and_then(JobHandle::join))
+        self.jobs.next().map(|(_, outcome)| outcome)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -172,14 +106,6 @@ where
     F: Fn(I::Item) -> R + Send + Sync + 'static,
     R: Send + 'static,
 {
-}
-
-impl<S, I, F, R> Drop for MapUnordered<S, I, F, R> {
-    fn drop(&mut self) {
-        for (_, job) in std::mem::take(&mut self.jobs).into_iter().rev() {
-            let _ = job.map(|job| job.cancel());
-        }
-    }
 }
 
 impl<S, I, F, R> fmt::Debug for MapUnordered<S, I, F, R> {

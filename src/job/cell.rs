@@ -531,11 +531,10 @@ impl CellRef {
 
     /// Withdraws a queued job that this thread would withdraw anyway, as it sweeps the pool's queues:
     /// it is being waited for from inside a destructor, and nobody else may be there to take it.
-    pub(super) fn join_sweep(&self) {
+    pub(super) fn join_sweep(&self) -> bool {
         let home = self.header().home.map(|home| home.as_ptr().addr());
-        if let Some(fate) = home.and_then(worker::sweeps) {
-            self.withdraw(fate);
-        }
+        let fate = home.and_then(worker::sweeps);
+        fate.is_some_and(|fate| self.withdraw(fate).is_won())
     }
 
     /// Withdraws a queued job whose deadline has passed; `true` if that made it settle.

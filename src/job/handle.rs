@@ -148,6 +148,21 @@ impl<T> JobHandle<T> {
         !self.job.is_forked() && self.job.withdraw(Fate::Cancelled) != Claim::Runs
     }
 
+    /// As [`JobHandle::cancel`], but `true` only if it is this call that did it.
+    pub(crate) fn call_off(&self) -> bool {
+        !self.job.is_forked() && self.job.withdraw(Fate::Cancelled).is_won()
+    }
+
+    /// The job's deadline, if it has one.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.job.deadline()
+    }
+
+    /// Whether the job runs on this thread, so that waiting for it would never end.
+    pub(crate) fn is_ancestor(&self) -> bool {
+        self.job.is_ancestor()
+    }
+
     /// Whether the job was submitted in the process that this one was forked from.
     pub(crate) fn is_lost(&self) -> bool {
         self.job.is_forked()
@@ -156,6 +171,16 @@ impl<T> JobHandle<T> {
     /// Runs the job on this thread if it is queued and this is a thread of its pool.
     pub(crate) fn run_in_place(&self) -> bool {
         !self.job.is_forked() && self.job.run_in_place(worker::here())
+    }
+
+    /// Gets a queued job on that may wait for this very thread: runs it here if this is a thread of its
+    /// pool, withdraws it if this thread is doing that to all of them. `false`: there was no need.
+    pub(crate) fn advance(&self) -> bool {
+        self.job.phase() == Phase::Queued && (self.run_in_place() || self.withdraw_in_sweep())
+    }
+
+    fn withdraw_in_sweep(&self) -> bool {
+        !self.job.is_forked() && self.job.join_sweep()
     }
 
     /// Waits until the job has settled; `false` if `deadline` comes first, or in a forked child,

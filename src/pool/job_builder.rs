@@ -152,6 +152,11 @@ impl<'a> JobBuilder<'a> {
     {
         self.core.execute(Wait::EVER, &self.options(), f)
     }
+
+    /// How many jobs can run at once.
+    pub(crate) fn slots(&self) -> usize {
+        self.core.slots.len()
+    }
 }
 
 impl fmt::Debug for JobBuilder<'_> {

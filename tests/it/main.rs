@@ -19,7 +19,9 @@ mod map;
 mod panics;
 mod rounds;
 mod scopes;
+mod sets;
 mod time;
+mod try_map;
 
 mod fairness;
 mod life;

@@ -1,0 +1,177 @@
+//! `try_map`: all results, or the error that a loop would have met first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairlane::{Inline, JobError, Submit, TryMapError};
+
+use crate::common::*;
+use crate::panics::quiet_panic;
+
+#[derive(Debug, PartialEq)]
+struct Odd(usize);
+
+fn even(n: usize) -> Result<usize, Odd> {
+    if n % 2 == 0 { Ok(n / 2) } else { Err(Odd(n)) }
+}
+
+#[track_caller]
+fn failed<T: std::fmt::Debug, E: std::fmt::Debug>(result: Result<T, TryMapError<E>>) -> E {
+    match result {
+        Err(TryMapError::Failed(error)) => error,
+        other => panic!("not an error of the closure: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn job_error<T: std::fmt::Debug, E: std::fmt::Debug>(
+    result: Result<T, TryMapError<E>>,
+) -> JobError {
+    match result {
+        Err(TryMapError::Job(error)) => error,
+        other => panic!("not an error of a job: {other:?}"),
+    }
+}
+
+scenario!(all_results_in_the_order_of_the_items, |flavour| {
+    let pool = flavour.pool(workers());
+    let tenant = pool.tenant("t");
+    for n in [0, 1, 2, 1_000] {
+        let evens = (0..n).map(|i| 2 * i);
+        let all: Vec<_> = (0..n).collect();
+        assert_eq!(pool.try_map(evens.clone(), even).unwrap(), all);
+        assert_eq!(tenant.try_map(evens.clone(), even).unwrap(), all);
+        assert_eq!(Inline.try_map(evens, even).unwrap(), all);
+    }
+    drop(tenant);
+    finish(pool);
+});
+
+scenario!(the_first_error_is_that_of_a_loop, |flavour| {
+    let pool = flavour.pool(2);
+    assert_eq!(failed(pool.try_map([0, 2, 4, 7, 8, 9], even)), Odd(7));
+    // The later item fails while the earlier one runs, which then fails as well.
+    let later = Counter::new();
+    let fails = later.clone();
+    let f = move |i: usize| {
+        match i {
+            1 => fails.wait_for(1),
+            2 => fails.bump(),
+            _ => {}
+        }
+        if i == 0 { Ok(()) } else { Err(Odd(i)) }
+    };
+    assert_eq!(failed(pool.try_map(0..3, f)), Odd(1));
+    assert_eq!(later.get(), 1, "the later item did fail first");
+    finish(pool);
+});
+
+scenario!(an_error_stops_the_rest, |flavour| {
+    let pool = flavour.pool(1);
+    let pulled = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&pulled);
+    let endless = (0..).inspect(move |_| _ = counts.fetch_add(1, Ordering::SeqCst));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let runs = Arc::clone(&ran);
+    let f = move |i: usize| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        if i < 5 { Ok(i) } else { Err(Odd(i)) }
+    };
+    assert_eq!(failed(pool.try_map(endless, f)), Odd(5));
+    // Nothing of it runs any more, and no more than two a worker were ever ahead.
+    assert_eq!(Arc::strong_count(&ran), 1);
+    assert!((6..=7).contains(&ran.load(Ordering::SeqCst)));
+    assert!((6..=7).contains(&pulled.load(Ordering::SeqCst)));
+    finish(pool);
+});
+
+scenario!(what_waits_behind_an_error_never_runs, |flavour| {
+    let pool = flavour.pool(2);
+    // Four are out. The second one fails, and only then is one of the last two dropped unrun, which
+    // the others wait for.
+    let token = Arc::new(());
+    let items: Vec<_> = (0..4).map(|i| (i, Arc::clone(&token))).collect();
+    let (weak, ran) = (Arc::downgrade(&token), Arc::new(AtomicUsize::new(0)));
+    drop(token);
+    let runs = Arc::clone(&ran);
+    let f = move |(i, _token): (usize, Arc<()>)| {
+        if i == 1 {
+            return Err(Odd(1));
+        }
+        runs.fetch_add(1, Ordering::SeqCst);
+        eventually("an item is gone", || weak.strong_count() <= 2);
+        Ok(())
+    };
+    assert_eq!(failed(pool.try_map(items, f)), Odd(1));
+    assert!(
+        ran.load(Ordering::SeqCst) <= 2,
+        "the first, and one of the last two"
+    );
+    assert_eq!(pool.stats().completed + pool.stats().cancelled, 4);
+    assert!(pool.stats().cancelled >= 1);
+    finish(pool);
+});
+
+scenario!(a_panic_is_an_error, |flavour| {
+    let pool = flavour.pool(2);
+    let f = |i: usize| -> Result<usize, Odd> {
+        if i == 3 {
+            quiet_panic("third");
+        }
+        Ok(i)
+    };
+    match job_error(pool.try_map(0..100, f)) {
+        JobError::Panicked(payload) => assert_eq!(payload.message(), "third"),
+        other => panic!("{other:?} is not a panic"),
+    }
+    finish(pool);
+});
+
+scenario!(a_closed_pool_does_nothing, |flavour| {
+    let pool = flavour.pool(1);
+    pool.close();
+    assert_eq!(pool.try_map([0; 0], even).unwrap(), []);
+    assert_matches!(job_error(pool.try_map(0..100, even)), JobError::Discarded);
+    finish(pool);
+});
+
+scenario!(inside_jobs_of_a_one_worker_pool, |flavour| {
+    let pool = flavour.pool(1);
+    let weak = Arc::downgrade(&pool);
+    let outer = pool.try_map(0..10, move |n| {
+        let pool = weak.upgrade().unwrap();
+        pool.try_map((0..n).map(|i| 2 * i), even)
+            .map(|all| all.len())
+    });
+    assert!(outer.unwrap().into_iter().eq(0..10));
+    pool.wait_idle();
+    finish(pool);
+});
+
+scenario!(a_full_queue_inside_a_job, |flavour| {
+    let pool = flavour.build(flavour.builder().workers(1).queue_limit(1));
+    let weak = Arc::downgrade(&pool);
+    let job = pool.submit(move || {
+        let pool = weak.upgrade().unwrap();
+        pool.execute(|| ()).unwrap();
+        pool.try_map((0..50).map(|i| 2 * i), even).unwrap().len()
+    });
+    assert_eq!(job.unwrap().join().unwrap(), 50);
+    pool.wait_idle();
+    finish(pool);
+});
+
+scenario_once!(errors_read_like_what_they_hold, |flavour| {
+    let pool = flavour.pool(1);
+    let parse = |text: &'static str| text.parse::<i32>();
+    let error = pool.try_map(["1", "x"], parse).unwrap_err();
+    let plain = "x".parse::<i32>().unwrap_err();
+    assert_eq!(error.to_string(), plain.to_string());
+    let boxed: Box<dyn std::error::Error + Send + Sync> = error.into();
+    assert!(
+        boxed
+            .downcast::<TryMapError<std::num::ParseIntError>>()
+            .is_ok()
+    );
+    finish(pool);
+});
