@@ -190,6 +190,28 @@
 //! let _ = pool.try_map(0..3, move |i| if i < limit { Ok(i) } else { Err(i) });
 //! ```
 //!
+//! # A worker's value stays with its worker, and is made anywhere
+//!
+//! ```compile_fail
+//! let local = fairlane::WorkerLocal::new(|| vec![1]);
+//! let escaped: &Vec<i32> = local.with(|value| value);
+//! ```
+//! ```
+//! let pool = fairlane::WorkerPool::new(1).unwrap();
+//! let local = fairlane::WorkerLocal::new(|| std::rc::Rc::new(1));
+//! let job = pool.submit(move || local.with(|value| **value)).unwrap();
+//! assert_eq!(job.join().unwrap(), 1);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let shared = std::rc::Rc::new(1);
+//! fairlane::WorkerLocal::new(move || shared.clone());
+//! ```
+//! ```
+//! let shared = std::sync::Arc::new(1);
+//! fairlane::WorkerLocal::new(move || shared.clone());
+//! ```
+//!
 //! # A scope's job borrows what outlives the scope, and nothing that does not
 //!
 //! ```compile_fail,E0597

@@ -11,6 +11,7 @@ mod fair;
 mod fork;
 mod job;
 mod ledger;
+mod local;
 mod pool;
 mod slot;
 mod strategy;
@@ -25,6 +26,7 @@ pub use error::{
 };
 pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
+pub use local::WorkerLocal;
 pub use pool::{
     IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope, ScopedJobHandle,
     SlotStats, Tenant, TenantStats, WorkerPool,

@@ -11,6 +11,7 @@ use crate::admission::{Admitted, Gate, Moved, Pace, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
 use crate::job::{Job, Stage, Turn};
+use crate::local;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
 use crate::unwind;
@@ -173,6 +174,7 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
     let bench = Rc::new(Bench { slot, deque });
     {
         let _member = worker::enter(core.home().address(), Rc::clone(&bench) as _);
+        let _locals = local::open();
         core.sleep.register(slot);
         let server = Server {
             core,

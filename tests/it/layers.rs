@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; a module may use what stands before it.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "sync",
     "unwind",
     "error",
@@ -13,6 +13,7 @@ const LAYERS: [&str; 14] = [
     "fair",
     "ledger",
     "cancel",
+    "local",
     "worker",
     "job",
     "slot",

@@ -15,6 +15,7 @@ mod cancel;
 mod combinations;
 mod counts;
 mod drops;
+mod locals;
 mod map;
 mod panics;
 mod rounds;
