@@ -118,6 +118,11 @@ impl Room {
         self.inner.lock().try_enter(self.limit)
     }
 
+    /// Enters whether there is room or not.
+    pub(crate) fn enter_unasked(&self) {
+        self.inner.lock().used += 1;
+    }
+
     /// Enters, waiting on `seat` for room until `deadline`.
     pub(crate) fn enter(&self, seat: &Arc<Seat>, deadline: Option<Instant>) -> Entry {
         let ticket = {
@@ -134,9 +139,14 @@ impl Room {
         entry
     }
 
-    /// A job has left the queue: its room goes to the first waiter, if there is one.
+    /// A job has left the queue: its room goes to the first waiter, if there is one. What is used beyond
+    /// the limit is not handed on.
     pub(crate) fn leave(&self) {
         let mut inner = self.inner.lock();
+        if inner.used > self.limit {
+            inner.used -= 1;
+            return;
+        }
         while let Some((_, seat)) = inner.waiting.pop_first() {
             if seat.claim(Entry::Granted) {
                 drop(inner);

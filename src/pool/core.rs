@@ -136,6 +136,28 @@ impl Core {
         }
     }
 
+    /// Counts one job into each slot that has a thread, or none into any; returns which.
+    pub(super) fn admit_on_all_slots(&self) -> Result<Vec<usize>, Rejected> {
+        if self.is_forked() {
+            return Err(Rejected::Forked);
+        }
+        if self.idle.is_awaited() {
+            self.check_idle();
+        }
+        let live = |slot: &usize| !self.retired[*slot].load(Ordering::SeqCst);
+        let live: Vec<usize> = (0..self.slots.len()).filter(live).collect();
+        live.iter().for_each(|slot| self.load(*slot).submit());
+        let Some(reason) = self.progress.refusal() else {
+            if let Some(room) = &self.room {
+                live.iter().for_each(|_| room.enter_unasked());
+            }
+            return Ok(live);
+        };
+        live.iter().for_each(|slot| self.load(*slot).undo());
+        self.check_idle();
+        Err(reason)
+    }
+
     /// The index under which jobs in lanes are counted: one past the slots.
     fn lanes(&self) -> usize {
         self.slots.len()
@@ -223,6 +245,37 @@ impl Core {
         }
         self.sleep.job_pushed(slot);
         self.sweep_if_exhausted();
+    }
+
+    /// Queues an admitted job for the thread of `slot` alone. If the slot is retired meanwhile, either
+    /// `retire` finds the job, or it is seen here that it came too late.
+    pub(super) fn pin(&self, slot: usize, job: Job) {
+        self.slots[slot].pin(job);
+        self.sleep.job_pinned(slot);
+        if self.retired[slot].load(Ordering::SeqCst) {
+            self.withdraw_pinned(slot, Fate::Discarded);
+        }
+    }
+
+    /// Runs a job that is pinned to this thread, if there is one, in the midst of the current job.
+    pub(super) fn run_pinned_here(&self) -> bool {
+        let pinned = self
+            .own_slot()
+            .and_then(|slot| Some((slot, self.slots[slot].take_pinned()?)));
+        let Some((slot, job)) = pinned else {
+            return false;
+        };
+        job.run(&self.stage(slot));
+        true
+    }
+
+    /// Withdraws what is pinned to a slot; returns how many jobs that were.
+    fn withdraw_pinned(&self, slot: usize, fate: Fate) -> usize {
+        let _visit = worker::visit(self.home.address(), None);
+        let stage = self.stage(slot);
+        let withdrawn = std::iter::from_fn(|| self.slots[slot].take_pinned())
+            .filter_map(|job| job.withdraw(&stage, fate).then_some(()));
+        withdrawn.count()
     }
 
     /// The last slot may have been retired after a job was counted in and before it was pushed. The
@@ -354,8 +407,10 @@ impl Core {
             None => slot::sweep(&self.slots, &self.sweeps, self.room.as_ref(), fate),
             Some(gate) => self.sweep_lanes(gate, fate),
         };
+        let slots = 0..self.slots.len();
+        let pinned: usize = slots.map(|slot| self.withdraw_pinned(slot, fate)).sum();
         self.check_idle();
-        count
+        count + pinned
     }
 
     fn sweep_lanes(&self, gate: &Gate, fate: Fate) -> usize {
@@ -393,7 +448,7 @@ impl Core {
     /// The thread of `slot` ends and none will follow. What waits there is for the others; after the
     /// last one, for nobody.
     pub(super) fn retire(self: &Arc<Self>, slot: usize) {
-        self.retired[slot].store(true, Ordering::Release);
+        self.retired[slot].store(true, Ordering::SeqCst);
         let retired = self.retired_count.fetch_add(1, Ordering::SeqCst) + 1;
         if retired == self.slots.len() {
             // Threads no longer keep the pool alive, and a job may be claimed and not finished:
@@ -407,6 +462,7 @@ impl Core {
             }
             return;
         }
+        self.withdraw_pinned(slot, Fate::Discarded);
         if !self.slots[slot].is_empty() {
             self.sleep.job_pushed(slot);
         }

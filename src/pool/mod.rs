@@ -4,8 +4,10 @@
 //! on its way out, `submit` how a closure becomes a job, `builder`, `job_builder` and `stats` what
 //! their names say.
 
+mod broadcast;
 mod builder;
 mod core;
+mod count;
 mod job_builder;
 mod lifecycle;
 mod phase;

@@ -13,11 +13,12 @@ use std::panic::resume_unwind;
 
 use super::WorkerPool;
 use super::core::Core;
+use super::count::Count;
 use super::tenant::Tenant;
 use crate::admission::Who;
 use crate::error::{JobError, PanicPayload, SubmitError};
 use crate::job::{JobHandle, Witness};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, thread};
+use crate::sync::{Arc, Mutex, thread};
 use crate::unwind;
 
 /// Submits jobs that may borrow; made by [`WorkerPool::scope`].
@@ -80,20 +81,6 @@ impl<'scope> List<'scope> {
     }
 }
 
-/// How many jobs are not gone yet, and the thread that waits for that.
-struct Count {
-    jobs: AtomicUsize,
-    owner: thread::Thread,
-}
-
-impl Witness for Count {
-    fn job_gone(&self) {
-        if self.jobs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.owner.unpark();
-        }
-    }
-}
-
 /// A job whose handle was dropped, of whatever type.
 trait Unjoined: Send {
     fn run_in_place(&self) -> bool;
@@ -125,10 +112,7 @@ impl<T: Send> Unjoined for JobHandle<T> {
 impl<'scope> Jobs<'scope> {
     fn new() -> Jobs<'scope> {
         Jobs {
-            count: Arc::new(Count {
-                jobs: AtomicUsize::new(0),
-                owner: thread::current(),
-            }),
+            count: Arc::new(Count::new()),
             unjoined: ManuallyDrop::new(Mutex::new(List::new())),
             panic: Mutex::new(None),
         }
@@ -139,7 +123,7 @@ impl<'scope> Jobs<'scope> {
     fn keep(&self, job: Job<'scope>) {
         let finished = self.unjoined.lock().add(job);
         self.collect(finished);
-        self.count.owner.unpark();
+        self.count.wake_owner();
     }
 
     /// Takes the panics out of finished jobs; the first one is kept.
@@ -160,7 +144,7 @@ impl<'scope> Jobs<'scope> {
     /// there may be nobody else to do it. In a forked child the jobs are the parent's, and nobody here
     /// will touch what they borrow.
     fn wait(&self, core: &Core) {
-        while self.count.jobs.load(Ordering::Acquire) > 0 && !core.is_forked() {
+        while self.count.get() > 0 && !core.is_forked() {
             if !self.run_queued_in_place() {
                 thread::park();
             }
@@ -231,7 +215,7 @@ impl<'scope> Scope<'scope, '_> {
     {
         let count = &self.jobs.count;
         // Before the job can be gone. The scope does not end meanwhile: this runs in it.
-        count.jobs.fetch_add(1, Ordering::Relaxed);
+        count.add();
         let witness = Arc::clone(count) as Arc<dyn Witness>;
         // SAFETY: whatever lives for `'scope` outlives the call of `run` that made this scope, which
         // waits until the count is zero. The job lowers it when it is gone.
@@ -363,7 +347,7 @@ impl<'scope, T: Send + 'scope> fmt::Debug for ScopedJobHandle<'scope, T> {
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope")
-            .field("jobs", &self.jobs.count.jobs.load(Ordering::Relaxed))
+            .field("jobs", &self.jobs.count.get())
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use super::{Hook, PanicPolicy};
 use crate::admission::{Admitted, Gate, Moved, Pace, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
-use crate::job::{Job, Stage, Turn};
+use crate::job::{Claim, Job, Stage, Turn};
 use crate::local;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
@@ -260,6 +260,10 @@ impl Server<'_> {
         Some(job)
     }
 
+    fn has_work(&self) -> bool {
+        self.core.has_queued() || self.own().has_pinned()
+    }
+
     fn replaces_threads(&self) -> bool {
         self.core.settings.on_panic != PanicPolicy::Keep
     }
@@ -270,9 +274,22 @@ impl Server<'_> {
     /// The job that was admitted when the last one ended, or the first one for a token that waits
     /// here or at another slot.
     fn next_admitted(&self, gate: &Gate) -> Option<Job> {
-        let admitted = self.admitted.take().or_else(|| self.take_up_token(gate))?;
+        let in_hand = self.admitted.take();
+        if in_hand.is_none() && self.own().has_pinned() {
+            if let Some(job) = self.claim_pinned() {
+                return Some(job);
+            }
+        }
+        let admitted = in_hand.or_else(|| self.take_up_token(gate))?;
         self.tenant.set(Some(admitted.tenant));
         Some(admitted.job)
+    }
+
+    /// A job for this thread alone. It has no tenant, and needs no token; it comes when none is held,
+    /// as the job behind the token would have to wait for it, and might be what it waits for.
+    fn claim_pinned(&self) -> Option<Job> {
+        let mut jobs = std::iter::from_fn(|| self.own().take_pinned());
+        jobs.find(|job| job.claim() == Claim::Ready)
     }
 
     fn take_up_token(&self, gate: &Gate) -> Option<Admitted> {
@@ -336,7 +353,8 @@ impl Turn for Server<'_> {
         let (Some(gate), Some(tenant)) = (&self.core.gate, self.tenant.take()) else {
             return;
         };
-        if lingers || (panicked && self.replaces_threads()) {
+        let is_wanted_here = self.own().has_pinned();
+        if lingers || is_wanted_here || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
         if let Some(next) = gate.play_on(self.slot, tenant) {
@@ -364,7 +382,8 @@ impl Delegate for Server<'_> {
         if let Some(gate) = &self.core.gate {
             return self.next_admitted(gate);
         }
-        self.bench.deque.pop().or_else(|| self.refill())
+        let pinned = self.own().take_pinned();
+        pinned.or_else(|| self.bench.deque.pop().or_else(|| self.refill()))
     }
 
     #[inline]
@@ -400,7 +419,7 @@ impl Delegate for Server<'_> {
     fn sleep(&self) {
         self.core
             .sleep
-            .fall_asleep(self.slot, || self.core.has_queued() || self.is_stopped());
+            .fall_asleep(self.slot, || self.has_work() || self.is_stopped());
     }
 
     fn is_stopped(&self) -> bool {

@@ -20,12 +20,14 @@
 
 pub(crate) mod sleep;
 
+use std::collections::VecDeque;
+
 use crate::job::{Job, Stage};
 use crate::ledger::{Fate, Load, Room};
 use crate::strategy::SlotLoad;
 use crate::sync::{
-    AtomicBool, AtomicUsize, CachePadded, Deque, Injector, Ordering, Steal, Stealer, fence, hint,
-    thread,
+    AtomicBool, AtomicUsize, CachePadded, Deque, Injector, Mutex, Ordering, Steal, Stealer, fence,
+    hint, thread,
 };
 
 /// Jobs moved from a slot's injector into its thread's deque at a time.
@@ -44,6 +46,37 @@ pub(crate) struct Slot {
     load: Load,
     /// With a limit: tokens that wait here for a thread. Each stands for a job that may enter.
     tokens: AtomicUsize,
+    /// Jobs for this slot's thread and no other.
+    pinned: Pinned,
+}
+
+/// Jobs that nobody takes over. They are few, and there are none most of the time: a thread that looks
+/// for one between any two jobs reads a line that is hardly ever written.
+#[derive(Default)]
+struct Pinned {
+    count: CachePadded<AtomicUsize>,
+    jobs: Mutex<VecDeque<Job>>,
+}
+
+impl Pinned {
+    fn push(&self, job: Job) {
+        let mut jobs = self.jobs.lock();
+        jobs.push_back(job);
+        self.count.store(jobs.len(), Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
+    #[cold]
+    fn pop(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        let job = jobs.pop_front();
+        self.count.store(jobs.len(), Ordering::SeqCst);
+        job
+    }
 }
 
 /// Whether somebody sweeps the queues right now; shared by all slots of a pool.
@@ -61,6 +94,7 @@ impl Slot {
             moving: CachePadded::default(),
             load: Load::default(),
             tokens: AtomicUsize::new(0),
+            pinned: Pinned::default(),
         }
     }
 
@@ -77,8 +111,28 @@ impl Slot {
         self.queue.push(job);
     }
 
+    /// Whether nothing waits here that any thread may take.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.moved.is_empty() && !self.has_tokens()
+    }
+
+    /// Queues a job that only this slot's thread may run; the caller sees that it is awake.
+    pub(crate) fn pin(&self, job: Job) {
+        self.pinned.push(job);
+    }
+
+    #[inline]
+    pub(crate) fn has_pinned(&self) -> bool {
+        !self.pinned.is_empty()
+    }
+
+    /// Takes out a pinned job: for the slot's thread to run, or for anybody to withdraw.
+    #[inline]
+    pub(crate) fn take_pinned(&self) -> Option<Job> {
+        if self.pinned.is_empty() {
+            return None;
+        }
+        self.pinned.pop()
     }
 
     /// A token has come to this slot.

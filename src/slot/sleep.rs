@@ -42,6 +42,16 @@ impl Sleep {
         }
     }
 
+    /// A job was queued that only the worker of `slot` may run. P2, then P4 to P6 for this one. If it
+    /// does not sleep, it may be parked inside a job, and look for pinned jobs when it goes on.
+    pub(crate) fn job_pinned(&self, slot: usize) {
+        fence(Ordering::SeqCst);
+        if self.claim(slot) {
+            self.word.fetch_sub(SLEEPER, Ordering::SeqCst);
+        }
+        self.unpark_thread(slot);
+    }
+
     /// Wakes one sleeper, `slot`'s if it is one. P4 to P6.
     #[cold]
     fn wake(&self, slot: usize) {
@@ -84,6 +94,10 @@ impl Sleep {
 
     fn unpark(&self, slot: usize) {
         self.word.fetch_sub(SLEEPER, Ordering::SeqCst);
+        self.unpark_thread(slot);
+    }
+
+    fn unpark_thread(&self, slot: usize) {
         if let Some(thread) = &*self.threads[slot].lock() {
             thread.unpark();
         }

@@ -11,6 +11,7 @@ mod readme;
 mod shutdown;
 
 mod api;
+mod broadcast;
 mod cancel;
 mod combinations;
 mod counts;
