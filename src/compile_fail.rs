@@ -212,6 +212,30 @@
 //! fairlane::WorkerLocal::new(move || shared.clone());
 //! ```
 //!
+//! # A broadcast shares its closure among threads
+//!
+//! ```compile_fail,E0277
+//! let pool = fairlane::WorkerPool::new(2).unwrap();
+//! let cell = std::cell::Cell::new(1);
+//! pool.broadcast(move |_| cell.set(2)).unwrap();
+//! ```
+//! ```
+//! let pool = fairlane::WorkerPool::new(2).unwrap();
+//! let cell = std::sync::Mutex::new(1);
+//! pool.broadcast(move |_| *cell.lock().unwrap() = 2).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0373
+//! let pool = fairlane::WorkerPool::new(2).unwrap();
+//! let text = String::from("on this stack");
+//! pool.broadcast(|_| text.len()).unwrap();
+//! ```
+//! ```
+//! let pool = fairlane::WorkerPool::new(2).unwrap();
+//! let text = String::from("moved");
+//! pool.broadcast(move |_| text.len()).unwrap();
+//! ```
+//!
 //! # A scope's job borrows what outlives the scope, and nothing that does not
 //!
 //! ```compile_fail,E0597

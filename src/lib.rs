@@ -28,7 +28,7 @@ pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use local::WorkerLocal;
 pub use pool::{
-    IntoTenant, JobBuilder, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope, ScopedJobHandle,
-    SlotStats, Tenant, TenantStats, WorkerPool,
+    IntoTenant, JobBuilder, Latency, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope,
+    ScopedJobHandle, SlotStats, Tenant, TenantStats, WorkerPool,
 };
 pub use strategy::{ParseStrategyError, Pick, SchedulerSlot, SlotLoad, Strategy, pick_slot};

@@ -20,6 +20,12 @@ pub(crate) fn run<T>(f: impl FnOnce() -> T) -> Result<T, Payload> {
     catch_unwind(AssertUnwindSafe(f))
 }
 
+/// Calls `f`; `None` if it panicked, which is nobody's business.
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+pub(crate) fn attempt<T>(f: impl FnOnce() -> T) -> Option<T> {
+    run(f).map_err(discard).ok()
+}
+
 /// Drops `value`, whatever its destructor does.
 ///
 /// A payload may itself panic when dropped, and so may the payload of that panic. After the second

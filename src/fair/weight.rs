@@ -17,6 +17,7 @@ use std::num::NonZeroU32;
 /// assert_eq!(Weight::new(3).to_string(), "3");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Weight(NonZeroU32);
 
 impl Weight {

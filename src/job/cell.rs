@@ -16,11 +16,12 @@ use std::time::Instant;
 use super::ancestors;
 use super::entry::{self, Job, Stage};
 use super::state::{Claim, Phase, Ref, Settled, State};
+use super::watch::Watch;
 use crate::cancel::Subscription;
 use crate::error::{JobError, PanicPayload};
 use crate::fair::Id;
 use crate::fork;
-use crate::ledger::Fate;
+use crate::ledger::{Fate, Load};
 use crate::sync::{Arc, AtomicU32, Ordering, Weak, thread};
 use crate::unwind;
 use crate::worker;
@@ -100,6 +101,7 @@ pub(crate) struct Conditions {
     pub(crate) deadline: Option<Instant>,
     pub(crate) subscription: Option<Subscription>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) watch: Option<Watch>,
 }
 
 /// Somebody who has to know when nothing is left of a job but what its handle owns.
@@ -343,6 +345,11 @@ impl Header {
         self.conditions.as_ref()?.witness.clone()
     }
 
+    #[inline]
+    fn watch(&self) -> Option<&Watch> {
+        self.conditions.as_ref()?.watch.as_ref()
+    }
+
     /// A worker has come to this job.
     #[inline]
     pub(super) fn claim(&self) -> entry::Claim {
@@ -418,7 +425,7 @@ impl CellRef {
     pub(super) fn run(self, stage: &Stage<'_>) -> bool {
         let witness = self.header().witness();
         stage.begin();
-        let panicked = self.call();
+        let panicked = self.call(Some(stage.load));
         let is_sealed = stage.asks_for_handle() && self.header().state.seal();
         let lingers = !is_sealed && (panicked || self.header().table.has_drop);
         stage.end(panicked, lingers);
@@ -454,7 +461,7 @@ impl CellRef {
         let Some(job) = keeper.begin_in_place(self.header().place(), &claim) else {
             return false;
         };
-        let panicked = self.call();
+        let panicked = self.call(None);
         keeper.end_in_place(&job, panicked);
         self.settle();
         testify(self.header().witness());
@@ -466,17 +473,22 @@ impl CellRef {
     pub(super) fn run_homeless(self) {
         let claim = self.header().state.claim_to_run();
         debug_assert!(matches!(claim, Claim::Won { .. }));
-        self.call();
+        self.call(None);
         self.settle_as_runner();
     }
 
-    /// Calls the claimed closure.
+    /// Calls the claimed closure; with `load`, as what the thread of that slot does.
     #[inline]
-    fn call(&self) -> bool {
+    fn call(&self, load: Option<&Load>) -> bool {
         self.unsubscribe();
         let _here = ancestors::enter(self.address());
+        let running = self.header().watch().map(|watch| watch.begin(load));
         // SAFETY: the caller has claimed the closure, and calls once.
-        unsafe { (self.header().table.run)(self.header) }
+        let panicked = unsafe { (self.header().table.run)(self.header) };
+        if let Some(running) = running {
+            running.end();
+        }
+        panicked
     }
 
     /// Drops a queued job unrun, unless somebody has claimed it before.

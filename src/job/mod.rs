@@ -4,7 +4,8 @@
 //! - `cell`: closure, state and result of a job that somebody can look at, in one allocation;
 //! - `state`: the cell's state word, where every race is decided;
 //! - `handle`: the user's end;
-//! - `ancestors`: which jobs are on this thread's stack.
+//! - `ancestors`: which jobs are on this thread's stack;
+//! - `watch`: how long a job waited and ran, for those who want to know.
 //!
 //! `unsafe` is confined to `entry` and `cell`, and to the constructors of `handle` that hand its
 //! obligations on. It buys the absence of an allocation for small
@@ -16,7 +17,9 @@ mod cell;
 mod entry;
 mod handle;
 mod state;
+mod watch;
 
 pub(crate) use cell::{Conditions, Home, HomeKeeper, InPlace, Place, Witness, detached};
 pub(crate) use entry::{Claim, Job, Stage, Turn};
 pub use handle::JobHandle;
+pub(crate) use watch::{Watch, Watched, is_traced};

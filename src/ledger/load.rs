@@ -9,6 +9,7 @@
 //! counters that are only ever released upwards, no difference comes out negative; the one exception
 //! stands at [`Load::pending`].
 
+use super::Busy;
 use crate::sync::{AtomicU64, CachePadded, Ordering};
 
 /// How a job that never ran left the queue.
@@ -42,6 +43,8 @@ struct Own {
     panicked: AtomicU64,
     /// Jobs of which nothing is left: result published or dropped.
     finished: AtomicU64,
+    /// Where times were asked for.
+    busy: Busy,
 }
 
 /// Written by other threads: thieves, cancellers, and jobs that run a job of this slot in place.
@@ -126,6 +129,10 @@ impl Load {
     #[inline]
     pub(crate) fn finish(&self) {
         bump(&self.own.finished);
+    }
+
+    pub(crate) fn busy(&self) -> &Busy {
+        &self.own.busy
     }
 
     /// [`Load::begin`] by a thread that is not the slot's.

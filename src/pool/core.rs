@@ -7,7 +7,7 @@ use crate::admission::{Gate, Request};
 use crate::error::Rejected;
 use crate::fair::{FairQueue, Id};
 use crate::job::{Home, HomeKeeper, InPlace, Job, Place, Stage};
-use crate::ledger::{Fate, Idle, Load, Room, Tally, is_idle};
+use crate::ledger::{Fate, Idle, Load, Room, Tally, TimeTable, is_idle};
 use crate::slot::sleep::Sleep;
 use crate::slot::{self, Slot, Sweeps};
 use crate::strategy::{Strategy, pick_slot};
@@ -35,6 +35,10 @@ pub(super) struct Core {
     pub(super) room: Option<Room>,
     pub(super) gate: Option<Gate>,
     pub(super) threads: Threads,
+    /// How long jobs wait and run, if that was asked for.
+    pub(super) times: Option<Arc<TimeTable>>,
+    #[cfg(feature = "metrics")]
+    pub(super) published: super::metrics::Published,
 }
 
 /// What a thread of the pool lets its jobs get at.
@@ -77,6 +81,11 @@ impl Core {
                 Gate::new(queue, limit.min(count), count, settings.queue_limit)
             }),
             threads: Threads::new(count),
+            times: settings
+                .timings
+                .then(|| Arc::new(TimeTable::new(settings.concurrency.is_some()))),
+            #[cfg(feature = "metrics")]
+            published: super::metrics::Published::default(),
             settings,
         })
     }

@@ -50,11 +50,12 @@ impl<'a> JobBuilder<'a> {
     }
 
     fn options(&self) -> Options<'_> {
-        let mut options = Options::of(match &self.tenant {
-            None => Who::Nameless,
-            Some(TenantName::Text(name)) => Who::Named(name),
-            Some(TenantName::Handle(tenant)) => tenant.who(self.core),
-        });
+        let (who, name) = match &self.tenant {
+            None => (Who::Nameless, ""),
+            Some(TenantName::Text(name)) => (Who::Named(name), &**name),
+            Some(TenantName::Handle(tenant)) => (tenant.who(self.core), tenant.name()),
+        };
+        let mut options = Options::of(who, name);
         options.request.weight = self.weight;
         options.request.priority = self.priority;
         options.token = self.token.as_ref();

@@ -10,6 +10,8 @@ mod core;
 mod count;
 mod job_builder;
 mod lifecycle;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod phase;
 mod scope;
 mod stats;
@@ -20,7 +22,7 @@ mod threads;
 pub use builder::{Nested, PanicPolicy, PoolBuilder};
 pub use job_builder::JobBuilder;
 pub use scope::{Scope, ScopedJobHandle};
-pub use stats::{PoolStats, SlotStats, TenantStats};
+pub use stats::{Latency, PoolStats, SlotStats, TenantStats};
 pub use tenant::{IntoTenant, Tenant};
 
 pub(crate) use builder::{Hook, Settings};

@@ -28,7 +28,7 @@ use crate::unwind;
 pub struct Scope<'scope, 'env: 'scope> {
     jobs: Jobs<'scope>,
     core: &'scope Core,
-    who: Who<'scope>,
+    who: (Who<'scope>, &'scope str),
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -230,7 +230,7 @@ impl<'scope> Scope<'scope, '_> {
 /// Runs `f` with a new scope, and waits for the scope's jobs.
 fn run<'env, R>(
     core: &Core,
-    who: Who<'_>,
+    who: (Who<'_>, &str),
     f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
     let scope = Scope {
@@ -281,7 +281,7 @@ impl WorkerPool {
         &self,
         f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     ) -> R {
-        run(&self.core, Who::Nameless, f)
+        run(&self.core, (Who::Nameless, ""), f)
     }
 }
 
@@ -294,7 +294,7 @@ impl Tenant {
         &self,
         f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     ) -> R {
-        run(self.core(), self.who(self.core()), f)
+        run(self.core(), (self.who(self.core()), self.name()), f)
     }
 }
 

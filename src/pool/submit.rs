@@ -9,7 +9,7 @@ use crate::admission::{Request, Who};
 use crate::cancel::CancelToken;
 use crate::error::{Rejected, SubmitError};
 use crate::fair::{Id, Priority};
-use crate::job::{Conditions, Job, JobHandle, Witness, detached};
+use crate::job::{Conditions, Job, JobHandle, Watch, Watched, Witness, detached, is_traced};
 use crate::ledger::{Entry, Fate, Seat};
 use crate::sync::Arc;
 use crate::unwind;
@@ -34,14 +34,17 @@ impl Wait {
 /// What is asked for of a single job.
 #[derive(Clone, Copy)]
 pub(super) struct Options<'a> {
+    /// The tenant's name.
+    pub(super) tenant: &'a str,
     pub(super) request: Request<'a>,
     pub(super) token: Option<&'a CancelToken>,
     pub(super) deadline: Option<Instant>,
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn of(who: Who<'a>) -> Self {
+    pub(super) fn of(who: Who<'a>, tenant: &'a str) -> Self {
         Options {
+            tenant,
             request: Request {
                 who,
                 weight: None,
@@ -54,6 +57,7 @@ impl<'a> Options<'a> {
 
     /// Nothing special.
     pub(super) const PLAIN: Options<'static> = Options {
+        tenant: "",
         request: Request {
             who: Who::Nameless,
             weight: None,
@@ -77,20 +81,6 @@ impl<'a> Options<'a> {
             None
         }
     }
-
-    #[inline(always)]
-    fn conditions(&self) -> Option<Box<Conditions>> {
-        self.has_conditions().then(|| self.boxed_conditions())
-    }
-
-    #[cold]
-    fn boxed_conditions(&self) -> Box<Conditions> {
-        Box::new(Conditions {
-            deadline: self.deadline,
-            subscription: self.token.map(CancelToken::subscription),
-            witness: None,
-        })
-    }
 }
 
 /// A job that is counted in.
@@ -110,6 +100,38 @@ enum Refusal {
 }
 
 impl Core {
+    #[inline(always)]
+    fn conditions(&self, options: &Options<'_>) -> Option<Box<Conditions>> {
+        let is_plain = !options.has_conditions() && !self.is_watched();
+        (!is_plain).then(|| self.boxed_conditions(options))
+    }
+
+    #[cold]
+    fn boxed_conditions(&self, options: &Options<'_>) -> Box<Conditions> {
+        Box::new(Conditions {
+            deadline: options.deadline,
+            subscription: options.token.map(CancelToken::subscription),
+            witness: None,
+            watch: self.watch(options),
+        })
+    }
+
+    /// Whether somebody wants to know what jobs do.
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.times.is_some() || is_traced()
+    }
+
+    fn watch(&self, options: &Options<'_>) -> Option<Watch> {
+        let job = Watched {
+            pool: &self.settings.name,
+            tenant: options.tenant,
+            priority: options.request.priority.0,
+            times: self.times.as_ref(),
+        };
+        self.is_watched().then(|| Watch::new(job))
+    }
+
     #[inline]
     pub(super) fn submit<F, T>(
         &self,
@@ -123,7 +145,7 @@ impl Core {
     {
         match self.enter(wait, options) {
             Ok(accepted) => {
-                let conditions = options.conditions();
+                let conditions = self.conditions(options);
                 let (job, handle) = JobHandle::queued(self.home(), accepted.slot, conditions, f);
                 self.queue(accepted, options, job);
                 Ok(handle)
@@ -147,7 +169,7 @@ impl Core {
     {
         match self.enter(wait, options) {
             Ok(accepted) => {
-                let job = match options.conditions() {
+                let job = match self.conditions(options) {
                     None => Job::new(f),
                     Some(conditions) => detached(self.home(), accepted.slot, conditions, f),
                 };
@@ -170,7 +192,7 @@ impl Core {
     #[allow(unsafe_code)]
     pub(super) unsafe fn submit_borrowing<F, T>(
         &self,
-        who: Who<'_>,
+        (who, tenant): (Who<'_>, &str),
         witness: Arc<dyn Witness>,
         f: F,
     ) -> Result<JobHandle<T>, SubmitError<F>>
@@ -178,7 +200,7 @@ impl Core {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let options = Options::of(who);
+        let options = Options::of(who, tenant);
         let accepted = match self.enter(Wait::EVER, &options) {
             Ok(accepted) => accepted,
             Err(Refusal::Rejected(reason)) => return Err(SubmitError::new(reason, f)),
@@ -186,6 +208,7 @@ impl Core {
         };
         let conditions = Box::new(Conditions {
             witness: Some(witness),
+            watch: self.watch(&options),
             ..Conditions::default()
         });
         // SAFETY: the caller's promise.

@@ -11,6 +11,7 @@ use crate::admission::{Gate, Who};
 use crate::error::SubmitError;
 use crate::fair::{Id, Weight};
 use crate::job::JobHandle;
+use crate::ledger::Times;
 use crate::sync::{Arc, AtomicU32, Ordering};
 
 /// One of the parties that share a pool: a customer, a directory, a class of jobs.
@@ -53,6 +54,8 @@ struct Account {
     id: Option<Id>,
     /// Without one: the weight, which is only remembered.
     weight: AtomicU32,
+    /// Kept alive, not looked at.
+    _times: Option<Arc<Times>>,
 }
 
 impl Account {
@@ -81,6 +84,7 @@ impl WorkerPool {
             core: Arc::clone(&self.core),
             name: name.into(),
             weight: AtomicU32::new(Weight::default().get()),
+            _times: gate.and_then(|_| self.core.times.as_ref()?.open(name)),
         }))
     }
 }
@@ -163,7 +167,7 @@ impl Tenant {
     }
 
     fn options(&self) -> Options<'_> {
-        Options::of(self.who(&self.0.core))
+        Options::of(self.who(&self.0.core), self.name())
     }
 
     /// As [`WorkerPool::submit`], into the tenant's lane. Waits while the pool's queue limit or the

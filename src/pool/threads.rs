@@ -210,7 +210,10 @@ fn succeed(core: &Arc<Core>, slot: usize, deque: Deque<Job>) -> Option<Deque<Job
         serve(&their_core, slot, deque.expect("the spawn succeeded"));
     };
     match core.threads.replace(slot, || spawn(core, slot, main)) {
-        Ok(()) => None,
+        Ok(()) => {
+            core.slots[slot].restarted();
+            None
+        }
         Err(_) => deque.lock().take(),
     }
 }

@@ -26,8 +26,8 @@ use crate::job::{Job, Stage};
 use crate::ledger::{Fate, Load, Room};
 use crate::strategy::SlotLoad;
 use crate::sync::{
-    AtomicBool, AtomicUsize, CachePadded, Deque, Injector, Mutex, Ordering, Steal, Stealer, fence,
-    hint, thread,
+    AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, Injector, Mutex, Ordering, Steal,
+    Stealer, fence, hint, thread,
 };
 
 /// Jobs moved from a slot's injector into its thread's deque at a time.
@@ -48,6 +48,8 @@ pub(crate) struct Slot {
     tokens: AtomicUsize,
     /// Jobs for this slot's thread and no other.
     pinned: Pinned,
+    /// How often the slot's thread was replaced.
+    restarts: AtomicU64,
 }
 
 /// Jobs that nobody takes over. They are few, and there are none most of the time: a thread that looks
@@ -95,6 +97,7 @@ impl Slot {
             load: Load::default(),
             tokens: AtomicUsize::new(0),
             pinned: Pinned::default(),
+            restarts: AtomicU64::new(0),
         }
     }
 
@@ -104,6 +107,15 @@ impl Slot {
 
     pub(crate) fn load(&self) -> &Load {
         &self.load
+    }
+
+    /// The slot has got another thread.
+    pub(crate) fn restarted(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -23,6 +23,7 @@ mod rounds;
 mod scopes;
 mod sets;
 mod time;
+mod timings;
 mod try_map;
 
 mod fairness;

@@ -1,0 +1,5 @@
+//! What the optional features add.
+
+mod metrics;
+mod serde;
+mod tracing;
