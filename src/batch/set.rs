@@ -186,15 +186,10 @@ impl<T: Send + 'static> JobSet<T> {
     {
         let notice = self.jobs.notice();
         let key = notice.key();
-        let job = move || {
-            if notice.is_void() {
-                return Outcome::Refused(Box::new(f));
-            }
-            let result = f();
-            // Last, when the captures are gone.
-            drop(notice);
-            Outcome::Ran(result)
-        };
+        let job = notice.given_after(move |notice| match notice.is_void() {
+            true => Outcome::Refused(Box::new(f)),
+            false => Outcome::Ran(f()),
+        });
         (key, job)
     }
 

@@ -45,10 +45,31 @@ impl Notice {
         self.key
     }
 
+    /// A job that calls `f`, and whose captures are all gone when the notice is given. `f` may look at
+    /// the notice.
+    pub(super) fn given_after<F, R>(self, f: F) -> impl FnOnce() -> R + use<F, R>
+    where
+        F: FnOnce(&Notice) -> R,
+    {
+        let carrier = Carrier { f, notice: self };
+        move || {
+            // The whole of it, not its fields one by one: an unrun closure drops what it has captured
+            // in an order that nothing promises, and a struct from its first field to its last.
+            let carrier = carrier;
+            let Carrier { f, notice } = carrier;
+            f(&notice)
+        }
+    }
+
     /// Whether the job was not accepted: see [`Settling::void`].
     pub(super) fn is_void(&self) -> bool {
         self.link.void.load(Ordering::Relaxed) == self.key
     }
+}
+
+struct Carrier<F> {
+    f: F,
+    notice: Notice,
 }
 
 impl Drop for Notice {

@@ -64,10 +64,7 @@ where
             let Some(item) = items.next() else { break };
             let (f, notice) = (Arc::clone(&f), map.jobs.notice());
             let key = notice.key();
-            let job = start(pool, move || {
-                let _notice = notice;
-                f(item)
-            });
+            let job = start(pool, notice.given_after(move |_| f(item)));
             map.jobs.insert(key, job);
             map.results.push(None);
         }

@@ -64,10 +64,7 @@ where
     fn start(&mut self, item: I::Item) {
         let (f, notice) = (Arc::clone(&self.f), self.jobs.notice());
         let key = notice.key();
-        let job = start(&self.pool, move || {
-            let _notice = notice;
-            f(item)
-        });
+        let job = start(&self.pool, notice.given_after(move |_| f(item)));
         self.jobs.insert(key, job);
     }
 }

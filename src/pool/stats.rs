@@ -128,7 +128,7 @@ impl PoolStats {
     /// use fairlane::WorkerPool;
     /// let pool = WorkerPool::builder().workers(2).timings(true).build()?;
     /// let before = pool.stats();
-    /// pool.submit(|| (1..=1_000u64).product::<u64>() == 0).unwrap().join().unwrap();
+    /// pool.submit(|| (1..=1_000u64).sum::<u64>()).unwrap().join().unwrap();
     /// let shares = pool.stats().busy_shares(Some(&before));
     /// assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
     /// # Ok::<(), fairlane::BuildError>(())

@@ -105,10 +105,9 @@ fn a_job_runs_in_a_span() {
         .unwrap()
         .join()
         .unwrap();
-    let panics = pool
-        .submit(|| std::panic::resume_unwind(Box::new("one")))
-        .unwrap();
-    assert!(panics.join().map(|()| ()).unwrap_err().is_panic());
+    let panics = || -> () { std::panic::resume_unwind(Box::new("one")) };
+    let panicked = pool.submit(panics).unwrap().join();
+    assert!(panicked.unwrap_err().is_panic());
     pool.scope(|scope| scope.execute(|| tracing::info!("in a scope")).unwrap());
     let [first, second, third] = spans_of("traced").try_into().ok().expect("three spans");
     assert_eq!(first.log, ["enter", "event", "exit", "close"]);

@@ -338,6 +338,37 @@ scenario!(a_capture_joins_while_its_pool_is_swept, |flavour| {
     finish(pool);
 });
 
+/// Says that it is being dropped, and is not done before the gate is open.
+struct SlowDrop(Gate, Gate);
+
+impl Drop for SlowDrop {
+    fn drop(&mut self) {
+        self.0.open();
+        self.1.wait();
+    }
+}
+
+scenario!(a_member_is_out_when_its_captures_are_gone, |flavour| {
+    let pool = flavour.pool(1);
+    let held = hold_workers(&pool, 1);
+    let (drops, gate) = (Gate::new(), Gate::new());
+    let slow = SlowDrop(drops.clone(), gate.clone());
+    let mut set = JobSet::new();
+    set.submit(&pool, move || drop(slow)).unwrap();
+    thread::scope(|scope| {
+        let _open = held.open_on_panic();
+        let cancels = scope.spawn(|| pool.cancel_queued());
+        drops.wait();
+        let early = set.join_next_timeout(Duration::from_millis(1));
+        gate.open();
+        assert!(early.is_none());
+        assert_matches!(set.join_next(), Some(Err(JobError::Cancelled)));
+        assert_eq!(cancels.join().unwrap(), 1);
+    });
+    held.release();
+    finish(pool);
+});
+
 scenario!(sets_race_cancels_and_drops, |flavour| {
     let pool = flavour.pool(2);
     let probe = Probe::new();

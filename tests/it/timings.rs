@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlane::{Latency, PanicPolicy, PoolStats, TenantStats, WorkerPool};
+use fairlane::{JobHandle, Latency, PanicPolicy, PoolStats, TenantStats, WorkerPool};
 
 use crate::common::*;
 use crate::panics::quiet_panic;
@@ -184,13 +184,8 @@ scenario!(each_slot_counts_its_restarts, |flavour| {
     let restart = PanicPolicy::Restart { max_restarts: 5 };
     let pool = flavour.build(flavour.builder().workers(2).on_panic(restart));
     for n in 1..=5 {
-        assert!(
-            pool.submit(|| quiet_panic("again"))
-                .unwrap()
-                .join()
-                .map(|()| ())
-                .is_err()
-        );
+        let job: JobHandle<()> = pool.submit(|| quiet_panic("again")).unwrap();
+        assert!(job.join().unwrap_err().is_panic());
         eventually("a restart", || {
             pool.stats()
                 .slots
