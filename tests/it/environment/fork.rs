@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlane::{CancelToken, JobError, JobHandle, Rejected, WorkerPool};
+use fairlane::{CancelToken, JobError, JobHandle, JobSet, Rejected, TryMapError, WorkerPool};
 
 use super::process::{is_rerun, rerun_test};
 use crate::common::{
@@ -88,6 +88,7 @@ fn assert_refuses(pool: &WorkerPool) {
                 .cancel_token(&CancelToken::new())
                 .execute(probe.job()),
         ),
+        refused(JobSet::new().submit(pool, probe.job())),
     ];
     for (reason, job) in refusals {
         assert_matches!(reason, Rejected::Forked);
@@ -98,7 +99,12 @@ fn assert_refuses(pool: &WorkerPool) {
         items.iter().all(Result::is_err) && items.len() == 5,
         "{items:?}"
     );
-    probe.assert_all_dropped(6);
+    assert_matches!(
+        pool.try_map(0..5, Ok::<_, ()>),
+        Err(TryMapError::Job(JobError::Discarded))
+    );
+    assert_matches!(refused(pool.broadcast(|_| ())).0, Rejected::Forked);
+    probe.assert_all_dropped(7);
 }
 
 /// Everything else that can be asked of a pool: it answers, whatever the answer.
@@ -187,11 +193,20 @@ scenario!(a_forked_child_can_use_and_drop_a_busy_pool, |flavour| {
             });
             let submit = |_| pool.job().cancel_token(&token).submit(probe.job()).unwrap();
             let queued: Vec<_> = (0..12).map(submit).collect();
+            let mut set = JobSet::new();
+            for _ in 0..4 {
+                set.submit(&pool, probe.job()).unwrap();
+            }
             in_forked_child!({
                 assert_refuses(&pool);
                 assert_answers(&pool, 3);
                 assert_discarded(vec![running.unwrap()]);
                 assert_discarded(queued);
+                assert_matches!(set.join_next(), Some(Err(JobError::Discarded)));
+                let outcome = set.join_next_timeout(Duration::MAX);
+                assert_matches!(outcome, Some(Err(JobError::Discarded)));
+                assert_eq!((set.cancel_all(), set.len()), (0, 2));
+                drop(set);
                 token.cancel();
                 assert!(token.is_cancelled());
                 end(Arc::into_inner(pool).unwrap());
@@ -202,7 +217,8 @@ scenario!(a_forked_child_can_use_and_drop_a_busy_pool, |flavour| {
             held.release();
             running.unwrap().join().unwrap();
             queued.into_iter().for_each(|job| job.join().unwrap());
-            probe.assert_all_dropped(12);
+            assert!(set.all(|outcome| outcome.is_ok()));
+            probe.assert_all_dropped(16);
             finish(pool);
         }
     });
