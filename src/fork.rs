@@ -6,8 +6,10 @@
 //! `pthread_atfork` handler moves in the child: asking the kernel for the process id instead would
 //! cost a system call a submit.
 
+#[cfg(not(any(loom, shuttle)))]
 use crate::sync::{AtomicU32, Ordering};
 
+// Models have no processes, and loom no atomics outside a model.
 #[cfg(not(any(loom, shuttle)))]
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 

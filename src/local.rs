@@ -10,7 +10,7 @@ use std::fmt;
 use std::ptr;
 use std::rc::Rc;
 
-use crate::sync::{Arc, Weak};
+use crate::sync::{Arc, Weak, thread_local};
 use crate::unwind;
 
 /// A value that each worker has its own of: a parser, a buffer, a connection. Jobs use the one of the

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::ledger::Fate;
-use crate::sync::{cores, hint, thread};
+use crate::sync::{cores, hint, thread, thread_local};
 
 /// A searcher goes round the queues this often, with so many pauses in between, growing: about 5 µs.
 /// Longer burns a core that others could use, shorter sleeps in the gaps of a busy submitter.
@@ -126,7 +126,7 @@ pub(crate) fn take_submitted() -> bool {
 #[inline]
 pub(crate) fn here() -> Option<usize> {
     let serves = SERVES.try_with(Cell::get).unwrap_or(false);
-    serves.then(|| HOME.get())
+    serves.then(|| HOME.with(Cell::get))
 }
 
 /// Whether there may be jobs that wait for this thread alone: it serves a pool, or drops what
@@ -139,7 +139,7 @@ pub(crate) fn may_be_needed() -> bool {
 /// Whether this thread must not wait for the pool at `home`: it is one of its threads, or about to
 /// drop what a withdrawn job of the pool has captured. In both cases the pool waits for this thread.
 pub(crate) fn is_awaited_by(home: usize) -> bool {
-    HOME.try_with(Cell::get) == Ok(home)
+    HOME.try_with(Cell::get).is_ok_and(|own| own == home)
         || VISITS
             .try_with(|visits| visits.borrow().iter().any(|visit| visit.0 == home))
             .unwrap_or(false)
@@ -159,9 +159,9 @@ pub(crate) fn sweeps(home: usize) -> Option<Fate> {
 /// Makes this a thread of the pool at `home`. Until the guard is dropped it serves the pool, and jobs
 /// on it may get at `bench` through [`with_bench`].
 pub(crate) fn enter(home: usize, bench: Rc<dyn std::any::Any>) -> Membership {
-    HOME.set(home);
-    SERVES.set(true);
-    BENCH.set(Some(bench));
+    HOME.with(|own| own.set(home));
+    SERVES.with(|serves| serves.set(true));
+    BENCH.with(|own| own.replace(Some(bench)));
     Membership
 }
 
@@ -191,8 +191,8 @@ pub(crate) struct Membership;
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        SERVES.set(false);
-        BENCH.set(None);
+        SERVES.with(|serves| serves.set(false));
+        BENCH.with(|bench| bench.replace(None));
     }
 }
 

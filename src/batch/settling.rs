@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
-
 use crate::error::JobError;
 use crate::job::JobHandle;
+use crate::sync::channel::{Receiver, Sender, TryRecvError, unbounded};
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::worker;
 

@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 
+use crate::sync::thread_local;
+
 thread_local! {
     static RUNNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }

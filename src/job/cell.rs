@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, size_of};
@@ -22,7 +22,8 @@ use crate::error::{JobError, PanicPayload};
 use crate::fair::Id;
 use crate::fork;
 use crate::ledger::{Fate, Load};
-use crate::sync::{Arc, AtomicU32, Ordering, Weak, thread};
+use crate::sync::alloc::{alloc, dealloc};
+use crate::sync::{Access, Arc, AtomicU32, Ordering, Weak, thread};
 use crate::unwind;
 use crate::worker;
 
@@ -120,6 +121,9 @@ pub(super) struct Header {
     place: Place,
     /// The thread that joins the job; whose it is, `State` says.
     waiter: UnsafeCell<Option<thread::Thread>>,
+    waiter_access: Access,
+    /// That of the closure and the result.
+    body_access: Access,
     /// Read-only from creation to the end.
     conditions: Option<Box<Conditions>>,
 }
@@ -224,6 +228,8 @@ impl NewCell {
             generation: fork::generation(),
             place: Place::default(),
             waiter: UnsafeCell::new(None),
+            waiter_access: Access::default(),
+            body_access: Access::default(),
             conditions,
         };
         let header = Cell::<F, T>::allocate(header, f);
@@ -483,8 +489,10 @@ impl CellRef {
         self.unsubscribe();
         let _here = ancestors::enter(self.address());
         let running = self.header().watch().map(|watch| watch.begin(load));
+        self.header().body_access.exclusive();
         // SAFETY: the caller has claimed the closure, and calls once.
         let panicked = unsafe { (self.header().table.run)(self.header) };
+        self.header().body_access.exclusive();
         if let Some(running) = running {
             running.end();
         }
@@ -537,8 +545,10 @@ impl CellRef {
             Fate::Expired => JobError::Expired,
             Fate::Discarded => JobError::Discarded,
         };
+        self.header().body_access.exclusive();
         // SAFETY: the caller has claimed the closure, and calls once.
         unsafe { (self.header().table.refuse)(self.header, error) };
+        self.header().body_access.exclusive();
     }
 
     /// Withdraws a queued job that this thread would withdraw anyway, as it sweeps the pool's queues:
@@ -595,19 +605,24 @@ impl CellRef {
         match settled {
             Settled::Seen => {}
             Settled::Awaited => {
+                self.header().waiter_access.exclusive();
                 // SAFETY: the job settled while a joiner waited, so the field is the settler's.
                 let waiter = unsafe { (*self.header().waiter.get()).take() };
                 if let Some(thread) = waiter {
                     thread.unpark();
                 }
             }
-            // SAFETY: nothing was published, so the result is still the settler's.
-            Settled::Detached => unsafe { (self.header().table.drop_result)(self.header) },
+            Settled::Detached => {
+                self.header().body_access.exclusive();
+                // SAFETY: nothing was published, so the result is still the settler's.
+                unsafe { (self.header().table.drop_result)(self.header) }
+            }
         }
     }
 
     /// Stores this thread to be woken. `false`: there is nothing to wait for any more.
     pub(super) fn start_waiting(&self) -> bool {
+        self.header().waiter_access.exclusive();
         // SAFETY: `WAITING` is not set, so the field is the joiner's, and there is one joiner: it
         // has the handle by value.
         unsafe { *self.header().waiter.get() = Some(thread::current()) };
@@ -618,6 +633,7 @@ impl CellRef {
     pub(super) fn stop_waiting(&self) -> bool {
         let stopped = self.header().state.stop_waiting();
         if stopped {
+            self.header().waiter_access.exclusive();
             // SAFETY: `WAITING` is unset and the job had not settled, so the field is the joiner's.
             unsafe { *self.header().waiter.get() = None };
         }
@@ -662,6 +678,8 @@ fn testify(witness: Option<Arc<dyn Witness>>) {
 impl Drop for CellRef {
     fn drop(&mut self) {
         if self.header().state.release(self.held) {
+            self.header().waiter_access.exclusive();
+            self.header().body_access.exclusive();
             // SAFETY: that was the last reference. The body is empty: a job with neither entry nor
             // token left has been claimed and settled, and the handle emptied it before it let go.
             unsafe { (self.header().table.free)(self.header) };
@@ -695,6 +713,7 @@ impl<T> HandleRef<T> {
         assert_eq!(self.cell.phase(), Phase::Settled);
         let mut this = ManuallyDrop::new(self);
         let header = this.cell.header;
+        this.cell.header().body_access.exclusive();
         // SAFETY: a settled result belongs to the handle, which is used up here: the result is moved
         // out once, and then the reference is given up once.
         unsafe {
@@ -724,6 +743,7 @@ impl<T> Drop for HandleRef<T> {
             // The reference is given up, and was not the last: whoever settles drops the result.
             return;
         }
+        self.cell.header().body_access.exclusive();
         // SAFETY: the job has settled and the result was not taken, so it is the handle's to drop,
         // and then the reference is given up once.
         unsafe {

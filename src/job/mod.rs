@@ -16,6 +16,8 @@ mod ancestors;
 mod cell;
 mod entry;
 mod handle;
+#[cfg(all(test, loom))]
+mod models;
 mod state;
 mod watch;
 

@@ -8,6 +8,8 @@ mod busy;
 mod histogram;
 mod idle;
 mod load;
+#[cfg(all(test, loom))]
+mod models;
 mod room;
 mod times;
 

@@ -18,6 +18,8 @@
 //! Nobody who is about to sleep sees jobs in motion either: so a mover that leaves jobs in its deque
 //! wakes somebody for them, as a submitter would.
 
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod sleep;
 
 use std::collections::VecDeque;
