@@ -411,6 +411,10 @@ impl CellRef {
         self.header().state.phase()
     }
 
+    pub(super) fn is_settled(&self) -> bool {
+        self.header().state.is_settled()
+    }
+
     /// Whether the job was made in the process that this one was forked from, and will not get on.
     pub(super) fn is_forked(&self) -> bool {
         self.header().generation != fork::generation()
@@ -510,7 +514,9 @@ impl CellRef {
             self.refuse(fate);
             drop(visit);
             testify(self.header().witness());
-            // Before the joiner can go on: its next submit may end the idle moment that follows.
+            // Before the joiner can go on: its next submit may end the idle moment that follows. Sealed,
+            // so that whoever learns of that moment sees the job settled.
+            let _has_handle = self.header().state.seal();
             keeper.gone(slot);
             self.settle();
         }

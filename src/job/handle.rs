@@ -136,7 +136,7 @@ impl<T> JobHandle<T> {
     /// Whether the job has settled, so that `join` returns at once. Looking at a queued job whose
     /// deadline has passed settles it.
     pub fn is_finished(&self) -> bool {
-        self.job.phase() == Phase::Settled || self.job.is_forked() || self.job.expire()
+        self.job.is_forked() || self.job.is_settled() || self.job.expire()
     }
 
     /// Calls the job off if it has not begun. `true`: it never ran and never will, and its captures

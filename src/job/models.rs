@@ -2,15 +2,17 @@
 //! threads touch the same bytes unordered, whether the memory is freed, and whether a joiner sleeps for
 //! ever.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::{Conditions, Home, HomeKeeper, InPlace, Job, JobHandle, Place, Stage};
 use crate::cancel::CancelToken;
 use crate::error::JobError;
-use crate::ledger::{Fate, Idle, Load};
+use crate::ledger::{Fate, Idle, Load, is_idle};
 use crate::sync::model::{Bound, check, join, spawn};
-use crate::sync::{Arc, AtomicUsize, Ordering, Weak};
+use crate::sync::{Arc, Ordering, Weak};
 use crate::worker;
 
-/// A pool as far as a job knows it.
+/// A pool as far as a job knows it. What the model alone counts, it counts unseen by loom.
 #[derive(Default)]
 struct Pool {
     loads: [Load; 2],
@@ -36,6 +38,7 @@ impl HomeKeeper for Pool {
 
     fn gone(&self, slot: usize) {
         self.loads[slot].finish_elsewhere();
+        self.check_idle();
     }
 }
 
@@ -83,6 +86,18 @@ impl Pool {
             turn: None,
             idle: Some(&self.idle),
         });
+    }
+
+    fn is_idle(&self) -> bool {
+        is_idle(self.loads.iter(), || true)
+    }
+
+    fn check_idle(&self) {
+        if let Some(registered) = self.idle.awaited_in_order() {
+            if self.is_idle() {
+                self.idle.announce(registered);
+            }
+        }
     }
 
     /// All is over: what was captured was dropped once, and the books add up.
@@ -302,7 +317,7 @@ fn a_start_and_a_run_in_place() {
 fn a_callback_and_the_cancelling_of_its_token() {
     check(
         "token: a callback's start and end, cancel, a child",
-        Bound::Preemptions(3),
+        Bound::Exhaustive,
         || {
             let token = CancelToken::new();
             let parent = token.clone();
@@ -321,6 +336,50 @@ fn a_callback_and_the_cancelling_of_its_token() {
             assert_eq!(calls.load(Ordering::Relaxed), 1, "called at once if late");
             subscription.end();
             assert!(join(child).is_cancelled());
+        },
+    );
+}
+
+/// Whoever was told that the pool is idle finds every job of it settled.
+#[test]
+fn a_finish_and_a_look_after_an_idle_moment() {
+    check(
+        "job: finish, wait_idle, is_finished",
+        Bound::Exhaustive,
+        || {
+            let made = make(None);
+            let (pool, handle) = (made.pool, made.handle);
+            let theirs = Arc::clone(&pool);
+            let worker = spawn(move || {
+                theirs.run(made.job, 0);
+                theirs.check_idle();
+            });
+            pool.idle.wait(|| pool.is_idle(), None);
+            assert!(handle.is_finished());
+            drop(handle);
+            join(worker);
+            drop(made.home);
+        },
+    );
+}
+
+/// The same for a job that was called off, by whoever.
+#[test]
+fn a_cancel_and_a_look_after_an_idle_moment() {
+    check(
+        "job: token, wait_idle, is_finished",
+        Bound::Exhaustive,
+        || {
+            let token = CancelToken::new();
+            let made = make(with_token(&token));
+            let (pool, handle) = (made.pool, made.handle);
+            let canceller = spawn(move || token.cancel());
+            pool.idle.wait(|| pool.is_idle(), None);
+            assert!(handle.is_finished());
+            drop(handle);
+            drop(made.job);
+            join(canceller);
+            drop(made.home);
         },
     );
 }

@@ -10,7 +10,7 @@
 //! canceller). Whoever claimed is also the one who settles. Three references keep the memory alive,
 //! each a bit; whoever clears the last one frees it.
 
-use crate::sync::{AtomicUsize, Ordering, thread};
+use crate::sync::{AtomicUsize, Ordering, is_broken, thread};
 
 /// Set once by whoever takes the closure out; never unset.
 const CLAIMED: usize = 1 << 0;
@@ -19,8 +19,8 @@ const NEVER_RUNS: usize = 1 << 1;
 /// Set once when the result is stored; never unset. Until then the result belongs to the claimer,
 /// afterwards to whoever holds [`Ref::Handle`].
 const SETTLED: usize = 1 << 2;
-/// Set by a runner that has to count the job as finished before it publishes the result: from then on
-/// the handle stays where it is. Never unset.
+/// Set by a claimer that counts the job as finished before it publishes the result: from then on the
+/// handle stays where it is, and no user code runs before `SETTLED` follows. Never unset.
 const SEALED: usize = 1 << 7;
 /// Set while a joiner's thread is stored in the waiter field. From `SETTLED` on the field belongs to
 /// the settler, before that to the joiner.
@@ -149,9 +149,14 @@ impl State {
             } else {
                 (now | SETTLED, Settled::Awaited)
             };
+            let publish = if is_broken("job settle") {
+                Ordering::Relaxed
+            } else {
+                Ordering::AcqRel
+            };
             match self
                 .0
-                .compare_exchange(now, next, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(now, next, publish, Ordering::Acquire)
             {
                 Ok(_) => return outcome,
                 Err(changed) => now = changed,
@@ -171,6 +176,18 @@ impl State {
             Phase::Claimed
         } else {
             Phase::Queued
+        }
+    }
+
+    /// Whether the job has settled. A sealed one may have been counted as finished, and somebody who was
+    /// told that the pool is idle must not find it unsettled: it settles within a few instructions.
+    pub(super) fn is_settled(&self) -> bool {
+        loop {
+            let now = self.0.load(Ordering::Acquire);
+            if now & (SETTLED | SEALED) != SEALED {
+                return now & SETTLED != 0;
+            }
+            thread::yield_now();
         }
     }
 
