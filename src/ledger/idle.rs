@@ -23,7 +23,7 @@
 use std::time::Instant;
 
 use super::Load;
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence, is_broken};
 
 /// Whether there was a moment during this call with no job queued or running, and with `is_at_rest`
 /// saying yes. O(slots), but it ends at the first slot that runs something.
@@ -85,7 +85,7 @@ impl Idle {
         let number = self.registered.fetch_add(1, Ordering::SeqCst) + 1;
         self.waiters.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if is_idle() {
+        if !is_broken("idle W3") && is_idle() {
             self.announce(Registered(number));
         }
         let is_free = self.wait_freed(number, deadline);

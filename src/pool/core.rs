@@ -11,7 +11,9 @@ use crate::ledger::{Fate, Idle, Load, Room, Tally, TimeTable, is_idle};
 use crate::slot::sleep::Sleep;
 use crate::slot::{self, Slot, Sweeps};
 use crate::strategy::{Strategy, pick_slot};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Deque, Mutex, Ordering, Weak};
+use crate::sync::{
+    Arc, AtomicBool, AtomicUsize, CachePadded, Deque, Mutex, Ordering, Weak, is_broken,
+};
 use crate::unwind;
 use crate::worker;
 
@@ -136,6 +138,7 @@ impl Core {
         let load = self.load(slot);
         load.submit();
         match self.progress.refusal() {
+            _ if is_broken("pool close") => Ok(slot),
             None => Ok(slot),
             Some(reason) => {
                 load.undo();

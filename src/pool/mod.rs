@@ -12,6 +12,8 @@ mod job_builder;
 mod lifecycle;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod phase;
 mod scope;
 mod stats;

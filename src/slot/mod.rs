@@ -29,7 +29,7 @@ use crate::ledger::{Fate, Load, Room};
 use crate::strategy::SlotLoad;
 use crate::sync::{
     AtomicBool, AtomicU64, AtomicUsize, CachePadded, Deque, Injector, Mutex, Ordering, Steal,
-    Stealer, fence, hint, thread,
+    Stealer, fence, hint, is_broken, thread,
 };
 
 /// Jobs moved from a slot's injector into its thread's deque at a time.
@@ -292,7 +292,9 @@ pub(crate) fn sweep(slots: &[Slot], sweeps: &Sweeps, room: Option<&Room>, fate: 
     fence(Ordering::SeqCst);
     let empty = || -> usize { slots.iter().map(|s| s.withdraw_all(room, fate)).sum() };
     let mut count = empty();
-    await_movers(slots);
+    if !is_broken("sweep C4") {
+        await_movers(slots);
+    }
     count += empty();
     sweeps.0.fetch_sub(1, Ordering::SeqCst);
     count

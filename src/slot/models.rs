@@ -1,12 +1,14 @@
 //! Models of sleep and wake, and of sweepers against movers. A lost wake-up is a deadlock here, which
 //! loom reports.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::sleep::Sleep;
 use super::{Slot, Sweeps, sweep};
 use crate::job::{Job, Stage};
 use crate::ledger::Fate;
 use crate::sync::model::{Bound, check, join, spawn};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Deque, Ordering};
+use crate::sync::{Arc, AtomicBool, Deque, Ordering};
 use crate::worker::{self, Delegate};
 
 /// Slots with their books, and nothing else of a pool.
@@ -205,6 +207,27 @@ fn two_sleepers_and_a_submitter() {
                 .collect();
             yard.submit(0);
             yard.submit(0);
+            workers.into_iter().for_each(join);
+            assert_eq!(yard.pending(), 0);
+        },
+    );
+}
+
+#[test]
+fn two_sleepers_and_two_submitters() {
+    check(
+        "two submitters, two slots that go to sleep",
+        Bound::Preemptions(2),
+        || {
+            let (yard, deques) = Yard::new(2, 2);
+            let servers = deques.into_iter().enumerate();
+            let workers: Vec<_> = servers
+                .map(|(slot, deque)| Server::start(&yard, slot, deque))
+                .collect();
+            let theirs = Arc::clone(&yard);
+            let other = spawn(move || theirs.submit(0));
+            yard.submit(0);
+            join(other);
             workers.into_iter().for_each(join);
             assert_eq!(yard.pending(), 0);
         },

@@ -1,6 +1,6 @@
 #![doc = include_str!("sleep.md")]
 
-use crate::sync::{AtomicUsize, CachePadded, Mutex, Ordering, cores, fence, thread};
+use crate::sync::{AtomicUsize, CachePadded, Mutex, Ordering, cores, fence, is_broken, thread};
 
 /// The lower half of the word counts sleepers, the upper half searchers.
 const HALF: u32 = usize::BITS / 2;
@@ -35,7 +35,9 @@ impl Sleep {
     /// A job was pushed into `slot`. P2 to P6.
     #[inline]
     pub(crate) fn job_pushed(&self, slot: usize) {
-        fence(Ordering::SeqCst);
+        if !is_broken("sleep P2") {
+            fence(Ordering::SeqCst);
+        }
         let word = self.word.load(Ordering::SeqCst);
         if sleepers(word) > 0 && searchers(word) == 0 {
             self.wake(slot);
@@ -134,7 +136,7 @@ impl Sleep {
             .fetch_add(SLEEPER.wrapping_sub(SEARCHER), Ordering::SeqCst);
         self.asleep[word].fetch_or(bit, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if is_needed() && self.claim(slot) {
+        if !is_broken("sleep S7") && is_needed() && self.claim(slot) {
             self.word
                 .fetch_add(SEARCHER.wrapping_sub(SLEEPER), Ordering::SeqCst);
             return;

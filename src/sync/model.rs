@@ -23,7 +23,8 @@ pub(crate) fn check(name: &str, bound: Bound, model: impl Fn() + Send + Sync + '
     let count = Arc::clone(&executions);
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 10_000;
-    if let Bound::Preemptions(most) = bound {
+    // `LOOM_MAX_PREEMPTIONS` comes first, for a longer look by hand.
+    if let (Bound::Preemptions(most), None) = (bound, builder.preemption_bound) {
         builder.preemption_bound = Some(most);
     }
     let begin = Instant::now();
