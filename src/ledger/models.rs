@@ -170,3 +170,23 @@ fn the_end_of_the_pool_reaches_who_waits_for_room() {
         assert_eq!(room.try_enter(), Entry::Closed);
     });
 }
+
+#[test]
+fn two_who_leave_and_two_who_enter() {
+    check(
+        "room: two leavers, two waiters",
+        Bound::Preemptions(3),
+        || {
+            let room = Arc::new(Room::new(2));
+            assert_eq!([room.try_enter(), room.try_enter()], [Entry::Granted; 2]);
+            let enter = |room: Arc<Room>| spawn(move || room.enter(&Seat::new(), None));
+            let (one, other) = (enter(Arc::clone(&room)), enter(Arc::clone(&room)));
+            let theirs = Arc::clone(&room);
+            let leaver = spawn(move || theirs.leave());
+            room.leave();
+            join(leaver);
+            assert_eq!([join(one), join(other)], [Entry::Granted; 2]);
+            assert_eq!(room.try_enter(), Entry::Full);
+        },
+    );
+}

@@ -74,7 +74,7 @@ fn closing_and_a_submit_through_the_gate() {
 fn a_gate_that_hands_over_and_a_cancel() {
     check(
         "pool with a limit: hand-over, cancel",
-        Bound::Preemptions(3),
+        Bound::Preemptions(2),
         || {
             let pool = build(WorkerPool::builder().workers(1).fair());
             pool.execute(|| ()).unwrap();
@@ -101,8 +101,7 @@ fn a_gate_that_hands_over_and_a_token() {
             let token = CancelToken::new();
             let job = pool.job().cancel_token(&token).submit(|| 1).unwrap();
             let canceller = spawn(move || token.cancel());
-            let after = pool.submit(|| 2).unwrap();
-            assert_eq!(after.join().unwrap(), 2);
+            pool.execute(|| ()).unwrap();
             match job.join() {
                 Ok(result) => assert_eq!(result, 1),
                 Err(error) => assert!(error.is_cancelled()),

@@ -200,6 +200,24 @@ fn two_sleepers_and_a_submitter() {
         "a submitter, two slots that go to sleep",
         Bound::Preemptions(3),
         || {
+            let (yard, deques) = Yard::new(2, 1);
+            let servers = deques.into_iter().enumerate();
+            let workers: Vec<_> = servers
+                .map(|(slot, deque)| Server::start(&yard, slot, deque))
+                .collect();
+            yard.submit(0);
+            workers.into_iter().for_each(join);
+            assert_eq!(yard.pending(), 0);
+        },
+    );
+}
+
+#[test]
+fn two_sleepers_and_a_submitter_of_two() {
+    check(
+        "two jobs, two slots that go to sleep",
+        Bound::Preemptions(2),
+        || {
             let (yard, deques) = Yard::new(2, 2);
             let servers = deques.into_iter().enumerate();
             let workers: Vec<_> = servers
