@@ -104,22 +104,20 @@ fn soon() -> std::time::Instant {
 
 #[test]
 fn room_goes_to_who_waits_for_it() {
-    check("room: a leaver, two who enter", Bound::Exhaustive, || {
-        let room = Arc::new(Room::new(1));
-        assert_eq!(room.try_enter(), Entry::Granted);
-        let enter = |room: Arc<Room>| {
-            spawn(move || {
-                assert_eq!(room.enter(&Seat::new(), None), Entry::Granted);
-                room.leave();
-            })
-        };
-        let (one, other) = (enter(Arc::clone(&room)), enter(Arc::clone(&room)));
-        room.leave();
-        join(one);
-        join(other);
-        assert_eq!(room.try_enter(), Entry::Granted);
-        assert_eq!(room.try_enter(), Entry::Full);
-    });
+    check(
+        "room: two times left, two who enter",
+        Bound::Exhaustive,
+        || {
+            let room = Arc::new(Room::new(2));
+            assert_eq!([room.try_enter(), room.try_enter()], [Entry::Granted; 2]);
+            let enter = |room: Arc<Room>| spawn(move || room.enter(&Seat::new(), None));
+            let (one, other) = (enter(Arc::clone(&room)), enter(Arc::clone(&room)));
+            room.leave();
+            room.leave();
+            assert_eq!([join(one), join(other)], [Entry::Granted; 2]);
+            assert_eq!(room.try_enter(), Entry::Full);
+        },
+    );
 }
 
 #[test]

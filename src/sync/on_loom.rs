@@ -1,8 +1,6 @@
 //! loom's primitives: every interleaving, and every value that the memory model lets a load see.
 
-use std::cell::Cell;
-
-use loom::sync::atomic::fence as loom_fence;
+pub(crate) use loom::sync::atomic::fence;
 
 use super::Ordering;
 pub(crate) use super::stand_in::{
@@ -22,28 +20,19 @@ pub(crate) fn cores() -> usize {
     1
 }
 
-loom::thread_local! {
-    /// Whether this thread has made a `SeqCst` access since its last fence.
-    static IS_ORDERED: Cell<bool> = Cell::new(false);
-}
-
-pub(crate) fn fence(order: Ordering) {
-    loom_fence(order);
+/// Calls `access`, and restores what `SeqCst` asks for.
+///
+/// loom takes it for acquire and release. What is missing is the one order of all such accesses, and
+/// a fence between any two of a thread restores it. It comes right after the first, where x86 has one
+/// too, and not before the second: that would order what lies between, such as a push, with the second,
+/// and hide the lack of a fence there. What it hides is a `SeqCst` store that a weaker load follows.
+#[track_caller]
+fn in_order<R>(order: Ordering, access: impl FnOnce() -> R) -> R {
+    let result = access();
     if order == Ordering::SeqCst {
-        IS_ORDERED.with(|is_ordered| is_ordered.set(false));
+        fence(Ordering::SeqCst);
     }
-}
-
-/// loom takes `SeqCst` on a load or a store for acquire and release. What is missing is the one order
-/// of all such accesses, and a fence between any two of a thread restores it. Before the first one
-/// there is none: an access of another kind is not ordered with it.
-fn in_order(order: Ordering) {
-    if order == Ordering::SeqCst {
-        // Gone during a thread's last breath, when nothing is ordered any more.
-        if let Ok(true) = IS_ORDERED.try_with(|is_ordered| is_ordered.replace(true)) {
-            loom_fence(Ordering::SeqCst);
-        }
-    }
+    result
 }
 
 macro_rules! atomics {
@@ -59,20 +48,17 @@ macro_rules! atomics {
 
             #[track_caller]
             pub(crate) fn load(&self, order: Ordering) -> $value {
-                in_order(order);
-                self.0.load(order)
+                in_order(order, || self.0.load(order))
             }
 
             #[track_caller]
             pub(crate) fn store(&self, value: $value, order: Ordering) {
-                in_order(order);
-                self.0.store(value, order);
+                in_order(order, || self.0.store(value, order))
             }
 
             #[track_caller]
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.swap(value, order)
+                in_order(order, || self.0.swap(value, order))
             }
 
             #[track_caller]
@@ -83,8 +69,7 @@ macro_rules! atomics {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                in_order(success);
-                self.0.compare_exchange(before, after, success, failure)
+                in_order(success, || self.0.compare_exchange(before, after, success, failure))
             }
 
             #[track_caller]
@@ -94,8 +79,7 @@ macro_rules! atomics {
                 failure: Ordering,
                 f: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                in_order(success);
-                self.0.fetch_update(success, failure, f)
+                in_order(success, || self.0.fetch_update(success, failure, f))
             }
 
             $($rest)*
@@ -108,32 +92,27 @@ macro_rules! integers {
         atomics! {$($name: $value {
             #[track_caller]
             pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.fetch_add(value, order)
+                in_order(order, || self.0.fetch_add(value, order))
             }
 
             #[track_caller]
             pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.fetch_sub(value, order)
+                in_order(order, || self.0.fetch_sub(value, order))
             }
 
             #[track_caller]
             pub(crate) fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.fetch_or(value, order)
+                in_order(order, || self.0.fetch_or(value, order))
             }
 
             #[track_caller]
             pub(crate) fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.fetch_and(value, order)
+                in_order(order, || self.0.fetch_and(value, order))
             }
 
             #[track_caller]
             pub(crate) fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-                in_order(order);
-                self.0.fetch_max(value, order)
+                in_order(order, || self.0.fetch_max(value, order))
             }
         })+}
     };

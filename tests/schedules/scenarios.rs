@@ -130,7 +130,8 @@ fn nested_joins() {
     });
 }
 
-/// A queue limit makes submitters wait, a token ends the wait, the end of the pool too.
+/// A queue limit makes submitters wait, a token ends the wait, the end of the pool too. Room that was
+/// on its way to one who has gone is not lost.
 #[test]
 fn waiting_submitters_and_a_token() {
     explore("a queue limit × token × close", |flavour| {
@@ -157,6 +158,7 @@ fn waiting_submitters_and_a_token() {
         };
         let threads = [submitter(), submitter()];
         token.cancel();
+        pool.execute(|| ()).unwrap();
         pool.close();
         threads
             .into_iter()
