@@ -228,8 +228,8 @@ impl NewCell {
             generation: fork::generation(),
             place: Place::default(),
             waiter: UnsafeCell::new(None),
-            waiter_access: Access::default(),
-            body_access: Access::default(),
+            waiter_access: Access::new(),
+            body_access: Access::new(),
             conditions,
         };
         let header = Cell::<F, T>::allocate(header, f);

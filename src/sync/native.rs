@@ -35,10 +35,14 @@ pub(crate) fn cores() -> usize {
 }
 
 /// Bytes that one thread at a time may touch; a model checks that it is so, here it is nothing.
-#[derive(Default)]
 pub(crate) struct Access;
 
 impl Access {
+    #[inline(always)]
+    pub(crate) fn new() -> Access {
+        Access
+    }
+
     /// The bytes are read, written or freed now.
     #[inline(always)]
     pub(crate) fn exclusive(&self) {}

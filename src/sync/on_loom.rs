@@ -130,10 +130,13 @@ macro_rules! local {
 pub(crate) use local as thread_local;
 
 /// Bytes that one thread at a time may touch, each after the last one's release of them.
-#[derive(Default)]
 pub(crate) struct Access(loom::cell::UnsafeCell<()>);
 
 impl Access {
+    pub(crate) fn new() -> Access {
+        Access(loom::cell::UnsafeCell::new(()))
+    }
+
     #[track_caller]
     pub(crate) fn exclusive(&self) {
         self.0.with_mut(|_| {});
