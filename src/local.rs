@@ -87,7 +87,8 @@ impl<T: 'static> WorkerLocal<T> {
 
     /// Whether there can be a value on this thread: it serves a pool.
     pub fn is_available(&self) -> bool {
-        ENTRIES.try_with(|entries| entries.borrow().is_some()) == Ok(true)
+        let is_open = ENTRIES.try_with(|entries| entries.borrow().is_some());
+        is_open.unwrap_or(false)
     }
 
     fn value(&self) -> Rc<RefCell<T>> {
@@ -163,7 +164,10 @@ thread_local! {
 
 /// Calls `f`, which runs no code of the user, with the entries of this thread, which serves a pool.
 fn with_entries<R>(f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
-    ENTRIES.with_borrow_mut(|entries| f(entries.as_mut().expect("the thread serves a pool")))
+    ENTRIES.with(|entries| {
+        let mut entries = entries.borrow_mut();
+        f(entries.as_mut().expect("the thread serves a pool"))
+    })
 }
 
 /// The entry of a value that is being made. It goes away again if that comes to nothing.
@@ -188,7 +192,7 @@ impl<T> Drop for Place<'_, T> {
 
 /// Lets this thread have values until the guard is dropped, and them with it.
 pub(crate) fn open() -> Opened {
-    ENTRIES.set(Some(Vec::new()));
+    ENTRIES.with(|entries| *entries.borrow_mut() = Some(Vec::new()));
     Opened
 }
 
@@ -197,7 +201,8 @@ pub(crate) struct Opened;
 impl Drop for Opened {
     fn drop(&mut self) {
         // Taken away first: destructors find no value, and make none.
-        let mut entries = ENTRIES.take().unwrap_or_default();
+        let taken = ENTRIES.with(|entries| entries.borrow_mut().take());
+        let mut entries = taken.unwrap_or_default();
         while let Some(entry) = entries.pop() {
             unwind::discard(entry);
         }

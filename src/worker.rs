@@ -114,12 +114,12 @@ thread_local! {
 
 /// The job on this thread has submitted another to its own pool.
 pub(crate) fn note_submitted() {
-    SUBMITTED.set(true);
+    SUBMITTED.with(|submitted| submitted.set(true));
 }
 
 /// Whether that has happened since this was asked last.
 pub(crate) fn take_submitted() -> bool {
-    SUBMITTED.replace(false)
+    SUBMITTED.with(|submitted| submitted.replace(false))
 }
 
 /// The home of the pool that this thread serves, and thereby keeps alive.

@@ -74,6 +74,7 @@ control loom job::models::a_finish_and_a_join 'job settle'
 control loom ledger::models::a_waiter_and_the_last_finish 'idle W3'
 control loom ledger::models::room_is_not_given_to_who_has_gone 'room claim'
 control loom pool::models::closing_and_a_submit 'pool close'
+control loom admission::models::a_push_and_a_token_that_goes_home 'gate home'
 
 check shuttle scenarios:: 10
 control shuttle scenarios::submitters_and_cancels 'sleep S7'

@@ -11,7 +11,7 @@ use crate::fair::{FairQueue, Id, Weight};
 use crate::job::{InPlace, Job, Place};
 use crate::ledger::{Entry, Load, Seat};
 use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, cores, hint,
+    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, cores, hint, is_broken,
 };
 use crate::worker;
 
@@ -197,7 +197,7 @@ impl Gate {
             return false;
         }
         self.set_tokens(self.tokens() + 1);
-        let stays = self.inbox.is_empty();
+        let stays = is_broken("gate home") || self.inbox.is_empty();
         if !stays {
             self.set_tokens(self.tokens() - 1);
         }
@@ -332,7 +332,7 @@ impl Gate {
         !self.bring_home(&lanes)
     }
 
-    fn visit(&self, slot: usize, most: usize, ended: Option<Id>) -> Step {
+    pub(super) fn visit(&self, slot: usize, most: usize, ended: Option<Id>) -> Step {
         let mut lanes = self.lock();
         if let Some(tenant) = ended {
             lanes.end(tenant);

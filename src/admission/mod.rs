@@ -19,6 +19,8 @@ mod gate;
 mod hand;
 mod inbox;
 mod lanes;
+#[cfg(all(test, loom))]
+mod models;
 mod pace;
 mod tenants;
 mod waiting;

@@ -37,7 +37,7 @@ pub(crate) struct Quantiles {
 impl Histogram {
     pub(crate) fn new() -> Histogram {
         Histogram {
-            buckets: [const { AtomicU32::new(0) }; BUCKETS],
+            buckets: std::array::from_fn(|_| AtomicU32::new(0)),
             max: AtomicU64::new(0),
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Instant;
 
 use super::chosen::{AtomicUsize, fence, raw};
@@ -27,6 +27,18 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let locked = self.0.lock();
         MutexGuard(Some(locked.unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(locked) => Some(MutexGuard(Some(locked))),
+            Err(TryLockError::Poisoned(locked)) => Some(MutexGuard(Some(locked.into_inner()))),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.try_lock().is_none()
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
@@ -238,6 +250,7 @@ impl<T> Stealer<T> {
 /// crossbeam's channel, as far as a sender that outlives the receiver's interest needs it.
 pub(crate) mod channel {
     use std::collections::VecDeque;
+    use std::time::Instant;
 
     use super::{Arc, Condvar, Mutex};
 
@@ -281,6 +294,14 @@ pub(crate) mod channel {
     impl<T> Receiver<T> {
         pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
             self.0.sent.lock().pop_front().ok_or(TryRecvError::Empty)
+        }
+
+        /// In a model no time passes: what has not come yet never comes.
+        pub(crate) fn recv_deadline(&self, deadline: Instant) -> Result<T, TryRecvError> {
+            if deadline <= Instant::now() {
+                return self.try_recv();
+            }
+            self.recv()
         }
 
         pub(crate) fn recv(&self) -> Result<T, TryRecvError> {
