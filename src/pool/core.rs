@@ -9,6 +9,7 @@ use crate::fair::{FairQueue, Id};
 use crate::job::{Home, HomeKeeper, InPlace, Job, Place, Stage};
 use crate::ledger::{Fate, Idle, Load, Room, Tally, TimeTable, is_idle};
 use crate::slot::sleep::Sleep;
+use crate::slot::vacancy::Vacancy;
 use crate::slot::{self, Slot, Sweeps};
 use crate::strategy::{Strategy, pick_slot};
 use crate::sync::{
@@ -29,6 +30,7 @@ pub(super) struct Core {
     /// With all slots retired, what keeps the pool alive for its unfinished jobs.
     afterlife: Mutex<Option<Arc<Core>>>,
     cursor: CachePadded<AtomicUsize>,
+    pub(super) vacancy: Option<Vacancy>,
     pub(super) sleep: Sleep,
     pub(super) sweeps: Sweeps,
     pub(super) progress: Progress,
@@ -68,6 +70,7 @@ impl Core {
             restarts: AtomicUsize::new(restarts),
             afterlife: Mutex::new(None),
             cursor: CachePadded::default(),
+            vacancy: Vacancy::of_many(count),
             sleep: Sleep::new(count),
             sweeps: Sweeps::default(),
             progress: Progress::new(),
@@ -201,6 +204,11 @@ impl Core {
         };
         if self.retired_count.load(Ordering::Relaxed) > 0 {
             return self.pick_of_remaining(cursor);
+        }
+        if let (Strategy::LeastBusy, Some(vacancy)) = (strategy, &self.vacancy) {
+            if let Some(slot) = vacancy.find(|slot| self.slots[slot].pending() == 0) {
+                return slot;
+            }
         }
         let pick = pick_slot(strategy, &self.slots, cursor);
         pick.expect("a pool has at least one slot").index

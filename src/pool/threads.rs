@@ -404,6 +404,9 @@ impl Delegate for Server<'_> {
     }
 
     fn out_of_work(&self) {
+        if let Some(vacancy) = &self.core.vacancy {
+            vacancy.set(self.slot);
+        }
         self.core.check_idle();
     }
 

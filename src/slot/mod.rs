@@ -21,6 +21,7 @@
 #[cfg(all(test, loom))]
 mod models;
 pub(crate) mod sleep;
+pub(crate) mod vacancy;
 
 use std::collections::VecDeque;
 
