@@ -3,6 +3,7 @@
 
 #[path = "../examples/checksum/escape.rs"]
 mod escape;
+mod example;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -673,48 +674,11 @@ impl Drop for Tree {
     }
 }
 
-/// The example beside this test, as fresh as its source.
-///
-/// `cargo test` builds it along with the tests, `cargo test --test checksum` does not. So it is
-/// built here, once a process, the way this test was: cargo finds nothing to do or does it.
+/// Built once a process.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let directory = test.parent().and_then(Path::parent).unwrap();
-        build_example(directory)?;
-        Ok(directory
-            .join("examples")
-            .join("checksum")
-            .with_extension(std::env::consts::EXE_EXTENSION))
-    });
+    let built = PROGRAM.get_or_init(|| example::built("checksum"));
     built.as_deref().unwrap_or_else(|why| panic!("{why}"))
-}
-
-/// Builds the example into `TARGET_DIR/PROFILE`, or `TARGET_DIR/TRIPLE/PROFILE` if cargo was given
-/// a target: that is all there is to tell how this test was built.
-fn build_example(directory: &Path) -> Result<(), String> {
-    let profile = match directory.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev",
-        name => name,
-    };
-    let above = directory.parent().unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args(["build", "--quiet", "--example", "checksum"])
-        .args(["--profile", profile])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    // Cargo keeps this file in the target directory itself, and nowhere below it.
-    if above.join(".rustc_info.json").exists() {
-        cargo.arg("--target-dir").arg(above);
-    } else {
-        cargo.arg("--target").arg(above.file_name().unwrap());
-        cargo.arg("--target-dir").arg(above.parent().unwrap());
-    }
-    match run(&mut cargo) {
-        built if built.status.success() => Ok(()),
-        built => Err(text(&built.stderr)),
-    }
 }
 
 fn checksum(tree: &Tree) -> Command {
