@@ -12,7 +12,7 @@ const SIGABRT: i32 = 6;
 const SIGBUS: i32 = 7;
 const SIGSEGV: i32 = 11;
 
-fn interrupt(running: &Running) {
+pub(crate) fn interrupt(running: &Running) {
     // A shell's own `kill`, since the program may be missing.
     let command = format!("kill -INT {}", running.id());
     let status = Command::new("sh").args(["-c", &command]).status();
@@ -46,7 +46,7 @@ fn drain_for_ever(fair: bool) {
 }
 
 /// The default action of the signal, whatever this process was started with.
-const DEFAULT_ACTION: [&str; 2] = ["env", "--default-signal=INT"];
+pub(crate) const DEFAULT_ACTION: [&str; 2] = ["env", "--default-signal=INT"];
 
 process_test!(an_interrupt_ends_a_draining_process,
     child {
