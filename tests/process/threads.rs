@@ -1,6 +1,7 @@
 //! A system that has no thread to give.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use fairlane::{BuildError, JobError, PanicPolicy, WorkerPool};
 
@@ -8,6 +9,9 @@ use crate::rerun::{Ended, Rerun, can_run, skipped};
 
 /// A user that owns nothing else here: the limit counts all threads of a user.
 const NOBODY: &str = "54321";
+
+/// So the tests that become this user take turns.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// How many threads the child may have, its main one included.
 const THREADS: usize = 12;
@@ -53,6 +57,7 @@ fn run_limited(rerun: &Rerun) -> Option<Ended> {
         skipped(test, "only root can become a user without other threads");
         return None;
     }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let copy = Copied::new(test);
     let wrapper = [&user[..], &["prlimit", &limit]].concat();
     Some(rerun.start_binary(&wrapper, &copy.0).end())
