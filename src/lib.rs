@@ -1,4 +1,9 @@
 #![doc = include_str!("../README.md")]
+//! # Guide
+//!
+//! [`guide`] has a page on each choice: strategy, limit, tenants, cancelling, shutdown, deadlocks, costs,
+//! rayon, several machines.
+
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admission;
@@ -9,6 +14,8 @@ mod compile_fail;
 mod error;
 mod fair;
 mod fork;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod job;
 mod ledger;
 mod local;

@@ -5,11 +5,13 @@
 #![allow(unsafe_code)] // A global allocator that counts can be had in no other way.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use fairlane::WorkerPool;
+use fairlane::{Submit, WorkerPool};
 
 use crate::common::*;
 
@@ -18,16 +20,23 @@ struct Counting;
 
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 
+thread_local! {
+    /// Blocks that this thread has asked for so far.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
 // SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory
-// but a static.
+// but statics, of which the thread's own has no destructor and is always there.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
         // SAFETY: the caller's promise about `layout` is the one that is asked for here.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         LIVE_BYTES.fetch_add(layout.size() as isize, Ordering::Relaxed);
         // SAFETY: as in `alloc`.
         unsafe { System.alloc_zeroed(layout) }
@@ -40,6 +49,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         LIVE_BYTES.fetch_add(size as isize - layout.size() as isize, Ordering::Relaxed);
         // SAFETY: as in `dealloc`, and the caller's promise about `size` is passed on.
         unsafe { System.realloc(block, layout, size) }
@@ -81,6 +91,50 @@ pub(crate) fn grown_by_less_than(limit: usize, body: impl FnOnce()) {
     }
     panic!("{} bytes more are in use, {limit} is the limit", grown());
 }
+
+/// Asserts that a call allocates `expected` times on this thread, beside what the queue takes for
+/// itself: a block for some dozens of jobs, or a table that grows.
+#[track_caller]
+fn assert_allocates(expected: usize, mut call: impl FnMut(usize)) {
+    const CALLS: usize = 2_000;
+    let before = ALLOCATIONS.get();
+    (0..CALLS).for_each(&mut call);
+    let more = ALLOCATIONS.get() - before;
+    let least = expected * CALLS;
+    let most = least + CALLS / 16;
+    assert!(
+        (least..=most).contains(&more),
+        "{more} allocations in {CALLS} calls"
+    );
+}
+
+/// What submitting allocates on the thread of the caller, as the guide has it.
+fn assert_submits_allocate_as_promised(queue: &impl Submit) {
+    let (three_words, four_words, ordinary) = ([1u64; 3], [1u64; 4], [1u64; 8]);
+    assert_allocates(0, |_| {
+        queue.execute(move || _ = black_box(three_words)).unwrap();
+    });
+    assert_allocates(1, |_| {
+        queue.execute(move || _ = black_box(four_words)).unwrap();
+    });
+    assert_allocates(1, |_| drop(queue.submit(move || ordinary).unwrap()));
+}
+
+scenario!(allocations, |flavour| {
+    let pool = flavour.pool(1);
+    let held = hold_workers(&pool, 1);
+    assert_submits_allocate_as_promised(&*pool);
+    assert_submits_allocate_as_promised(&pool.tenant("a"));
+    let mut handles = Vec::with_capacity(2_000);
+    assert_allocates(1, |i| handles.push(pool.submit(move || [i; 8]).unwrap()));
+    held.release();
+    pool.wait_idle();
+    let mut handles = handles.into_iter();
+    assert_allocates(0, |i| {
+        assert_eq!(handles.next().unwrap().join().unwrap(), [i; 8]);
+    });
+    finish(pool);
+});
 
 /// The resident memory of this process, in bytes.
 #[cfg(target_os = "linux")]
