@@ -6,6 +6,7 @@ mod escape;
 mod example;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -157,6 +158,177 @@ fn side_by_side_the_lines_are_the_same_and_each_directory_keeps_its_order() {
             let (own, expected) = (below(&mingled, directory), below(&list, directory));
             assert_eq!(own, expected, "{options:?}");
         }
+    }
+}
+
+#[test]
+fn the_shards_together_are_the_whole_list() {
+    let tree = three_directories();
+    let listed = |options: &[&str]| {
+        let run = run(Command::new(program())
+            .args(["large", "small", "small/7"])
+            .args(options)
+            .current_dir(tree.path()));
+        assert_clean(&run);
+        text(&run.stdout)
+    };
+    let whole = listed(&[]);
+    for count in [1, 2, 3, 8] {
+        for options in [&[][..], &["--concurrency=2"]] {
+            let shards = (1..=count).map(|index| {
+                let shard = format!("--shard={index}/{count}");
+                listed(&[&[&*shard], options].concat())
+            });
+            let shards: Vec<_> = shards.collect();
+            // As often as in the whole list: so no two shards have a file in common.
+            assert_eq!(sorted(&shards.concat()), sorted(&whole), "{count} shards");
+            for shard in &shards {
+                let size = shard.lines().count() * count;
+                assert!(
+                    (400..700).contains(&size),
+                    "one of {count} is {size}/{count}"
+                );
+                let own = below(shard, "large/");
+                let mut in_order = below(&whole, "large/");
+                in_order.retain(|name| own.contains(name));
+                assert_eq!(own, in_order);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_files_shard_follows_from_its_path_alone() {
+    let tree = Tree::new();
+    let names: Vec<_> = (0..40).map(|i| format!("{i}")).collect();
+    for name in &names {
+        tree.file(name, b"abc");
+    }
+    // `printf %s ./0 | sha256sum` and so on: the first eight bytes, modulo 3.
+    let expected = |name: &&String| {
+        let digest = Sha256::digest(format!("./{name}").as_bytes());
+        u64::from_be_bytes(digest[..8].try_into().unwrap()) % 3 == 1
+    };
+    let mut expected: Vec<_> = names.iter().filter(expected).collect();
+    expected.sort();
+    let second = run(Command::new(program())
+        .args(["--shard", "2/3", "."])
+        .current_dir(tree.path()));
+    let listed = text(&second.stdout);
+    let listed: Vec<_> = listed.lines().map(|line| &line[68..]).collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn every_shard_reports_what_it_cannot_read() {
+    let tree = Tree::new();
+    tree.file("f", b"abc");
+    let missing = tree.0.join("missing");
+    for shard in ["1/2", "2/2"] {
+        let run = run(checksum(&tree).args(["--shard", shard]).arg(&missing));
+        assert_eq!(run.status.code(), Some(1));
+        assert_one_complaint(&run, &missing);
+    }
+}
+
+/// Runs one process of an array on `tree`, with those variables and no others that say a shard.
+fn run_in_array<V: AsRef<OsStr> + Clone>(
+    tree: &Tree,
+    variables: &[(V, V)],
+    options: &[&str],
+) -> Output {
+    let mut command = checksum(tree);
+    for name in ["ID", "COUNT", "MIN", "MAX"] {
+        command.env_remove(format!("SLURM_ARRAY_TASK_{name}"));
+    }
+    command.env_remove("JOB_COMPLETION_INDEX");
+    run(command.envs(variables.iter().cloned()).args(options))
+}
+
+#[test]
+fn an_array_of_any_scheduler_does_the_whole() {
+    let tree = Tree::new();
+    for i in 0..30 {
+        tree.file(&format!("{i}"), b"abc");
+    }
+    let whole = text(&run_in_array::<&str>(&tree, &[], &[]).stdout);
+    let slurm = |first: usize, task: usize| {
+        let variables = [
+            ("ID", first + task),
+            ("COUNT", 3),
+            ("MIN", first),
+            ("MAX", first + 2),
+        ];
+        variables.map(|(name, value)| (format!("SLURM_ARRAY_TASK_{name}"), value.to_string()))
+    };
+    let kubernetes = |task: usize| ("JOB_COMPLETION_INDEX".to_owned(), task.to_string());
+    let arrays: [(&dyn Fn(usize) -> Vec<(String, String)>, &[&str]); 4] = [
+        (&|task| slurm(0, task).into(), &[]),
+        (&|task| slurm(1, task).into(), &[]),
+        (&|task| slurm(17, task).into(), &[]),
+        (&|task| vec![kubernetes(task)], &["--shard=/3"]),
+    ];
+    for (variables, options) in arrays {
+        let mut listed = String::new();
+        for task in 0..3 {
+            let variables = variables(task);
+            let run = run_in_array(&tree, &variables, options);
+            assert!(run.status.success(), "{run:?}");
+            assert!(text(&run.stderr).contains(" of 3, by "), "{run:?}");
+            listed += &text(&run.stdout);
+        }
+        assert_eq!(sorted(&listed), sorted(&whole));
+    }
+}
+
+#[test]
+fn the_option_goes_before_the_environment() {
+    let tree = Tree::new();
+    tree.file("f", b"abc");
+    let array = [
+        ("SLURM_ARRAY_TASK_ID", "1"),
+        ("SLURM_ARRAY_TASK_COUNT", "2"),
+    ];
+    let whole = run_in_array(&tree, &array, &["--shard=1/1"]);
+    assert!(text(&whole.stdout).starts_with(ABC), "{whole:?}");
+    assert_clean(&whole);
+}
+
+#[test]
+fn a_shard_that_cannot_be_is_refused() {
+    let tree = Tree::new();
+    tree.file("f", b"abc");
+    let id = ("SLURM_ARRAY_TASK_ID", "3");
+    let count = ("SLURM_ARRAY_TASK_COUNT", "2");
+    let ends = [("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_MAX", "3")];
+    let bad: [(&[(&str, &str)], &[&str]); 14] = [
+        (&[], &["--shard=0/2"]),
+        (&[], &["--shard=3/2"]),
+        (&[], &["--shard=1/0"]),
+        (&[], &["--shard=+1/2"]),
+        (&[], &["--shard=1"]),
+        (&[], &["--shard=a/2"]),
+        // Nobody says which one.
+        (&[], &["--shard=/2"]),
+        // Nobody says of how many.
+        (&[id], &[]),
+        (&[("JOB_COMPLETION_INDEX", "0")], &[]),
+        // They contradict each other.
+        (&[id, count], &["--shard=/3"]),
+        (&[("JOB_COMPLETION_INDEX", "2")], &["--shard=/2"]),
+        // Tasks 1 and 3 of an array with a step of 2 would be one and the same shard.
+        (&[id, count, ends[0], ends[1]], &[]),
+        (&[("SLURM_ARRAY_TASK_ID", ""), count], &[]),
+        (&[("SLURM_ARRAY_TASK_ID", "-1"), count], &[]),
+    ];
+    for (variables, options) in bad {
+        let run = run_in_array(&tree, variables, options);
+        assert_eq!(
+            run.status.code(),
+            Some(2),
+            "{variables:?} {options:?} {run:?}"
+        );
+        assert!(run.stdout.is_empty() && !run.stderr.is_empty(), "{run:?}");
     }
 }
 

@@ -20,6 +20,13 @@
 //!
 //! Then only the lines of one DIR keep their order, and those of several are mingled. That is why
 //! it is not the default: without the option, the list is the same each time.
+//!
+//! Several machines can share the work. With `--shard I/N` each does a part of the files, and all
+//! parts together are the whole list:
+//!
+//! ```text
+//! parallel checksum --shard {}/4 archive ::: 1 2 3 4 > SUMS
+//! ```
 
 mod escape;
 mod file_id;
@@ -27,6 +34,7 @@ mod hash;
 mod lanes;
 mod output;
 mod progress;
+mod shard;
 mod walk;
 mod weights;
 
@@ -46,6 +54,7 @@ use crate::hash::{Hashed, hash_batch};
 use crate::lanes::Lanes;
 use crate::output::{Output, OutputError};
 use crate::progress::{Progress, complain};
+use crate::shard::Shard;
 use crate::walk::Walk;
 
 /// Some file or directory could not be read; all others were.
@@ -84,6 +93,14 @@ struct Args {
     /// How many turns a DIR has for each one of a DIR of weight 1, the default; may be repeated
     #[arg(long = "weight", value_name = "DIR=N", requires = "concurrency")]
     weights: Vec<OsString>,
+    /// Do part I of N, from 1 to N: the parts are disjoint, and together they are everything
+    ///
+    /// In a Slurm array the part is known by itself, from SLURM_ARRAY_TASK_ID and
+    /// SLURM_ARRAY_TASK_COUNT; 1/1 does everything there too. In an indexed Kubernetes job, /N is
+    /// enough: JOB_COMPLETION_INDEX says the rest. Every part needs the DIRs spelled alike, and
+    /// reports directories that it cannot read.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<shard::Asked>,
     /// Show no progress bar; there is none either where standard error is no terminal
     #[arg(long)]
     quiet: bool,
@@ -94,17 +111,26 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let weights = weights::of_each(&args.roots, &args.weights).unwrap_or_else(|why| {
-        let error = Args::command().error(ErrorKind::ValueValidation, why);
-        error.exit()
-    });
-    run(args, &weights).unwrap_or_else(|error| {
+    let weights = weights::of_each(&args.roots, &args.weights).unwrap_or_else(|why| refuse(why));
+    let (shard, chosen_by) = shard::choose(args.shard).unwrap_or_else(|why| refuse(why));
+    if let Some(variable) = chosen_by {
+        // An array may be meant for something else, and nobody has asked for a part.
+        complain(format_args!("shard {shard}, by {variable}"));
+    }
+    run(args, &weights, shard).unwrap_or_else(|error| {
         complain(error);
         ExitCode::from(FATAL)
     })
 }
 
-fn run(args: Args, weights: &[Weight]) -> Result<ExitCode, Box<dyn Error>> {
+/// Ends as clap does where an option cannot be.
+fn refuse(why: String) -> ! {
+    Args::command()
+        .error(ErrorKind::ValueValidation, why)
+        .exit()
+}
+
+fn run(args: Args, weights: &[Weight], shard: Shard) -> Result<ExitCode, Box<dyn Error>> {
     let pool = build_pool(&args)?;
     let progress = Progress::new(wants_bar(&args));
     let stop = stop_on_signal(progress.clone())?;
@@ -116,12 +142,12 @@ fn run(args: Args, weights: &[Weight]) -> Result<ExitCode, Box<dyn Error>> {
     let hash = move |batch| hash_batch(batch, &job_stop, &progress);
     let mut write = |outcome| output.write(&report.take(outcome));
     let written = if args.concurrency.is_some() {
-        let walk = |root| Walk::new(vec![root], skip.clone(), stop.clone());
+        let walk = |root| Walk::new(vec![root], shard, skip.clone(), stop.clone());
         let tenants = tenants(&pool, &args.roots, weights);
         let lanes = tenants.zip(args.roots.iter().cloned().map(walk));
         Lanes::start(lanes, hash)?.try_for_each(&mut write)
     } else {
-        let walk = Walk::new(args.roots, skip, stop.clone());
+        let walk = Walk::new(args.roots, shard, skip, stop.clone());
         pool.map(walk, hash).try_for_each(&mut write)
     };
     report.progress.finish();

@@ -9,6 +9,7 @@ use fairlane::CancelToken;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::file_id::FileId;
+use crate::shard::Shard;
 
 /// Something the walk has met and the output has to speak of. A failure travels with the files,
 /// so that one place does all the reporting.
@@ -35,6 +36,7 @@ const BATCH_BYTES: u64 = 1 << 20;
 pub(crate) struct Walk {
     roots: vec::IntoIter<PathBuf>,
     current: Option<Root>,
+    shard: Shard,
     skip: Option<FileId>,
     stop: CancelToken,
 }
@@ -45,12 +47,19 @@ struct Root {
 }
 
 impl Walk {
+    /// Of the files, those in `shard`; of failures all, since nobody knows which files they hide.
     /// `skip` is the file the output goes to: a digest of it would be stale before it is
     /// written. Once `stop` is cancelled, the walk has ended.
-    pub(crate) fn new(roots: Vec<PathBuf>, skip: Option<FileId>, stop: CancelToken) -> Self {
+    pub(crate) fn new(
+        roots: Vec<PathBuf>,
+        shard: Shard,
+        skip: Option<FileId>,
+        stop: CancelToken,
+    ) -> Self {
         Self {
             roots: roots.into_iter(),
             current: None,
+            shard,
             skip,
             stop,
         }
@@ -78,7 +87,9 @@ impl Walk {
 
     fn examine(&self, entry: DirEntry) -> Option<(Entry, u64)> {
         let is_root = entry.depth() == 0;
-        if !is_root && !entry.file_type().is_file() {
+        let is_own = self.shard.has(entry.path());
+        // Before the file is asked for its size, which costs more than all of this.
+        if !is_root && !(is_own && entry.file_type().is_file()) {
             return None;
         }
         let metadata = match metadata(&entry) {
@@ -92,7 +103,7 @@ impl Walk {
             let error = io::Error::other("neither a regular file nor a directory");
             return Some((Entry::Failed(entry.into_path(), error), 0));
         }
-        Some((Entry::File(entry.into_path()), metadata.len()))
+        is_own.then(|| (Entry::File(entry.into_path()), metadata.len()))
     }
 
     fn is_output(&self, path: &Path, metadata: &Metadata) -> bool {
