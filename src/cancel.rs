@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 
@@ -50,11 +51,13 @@ struct Inner {
 
 impl CancelToken {
     /// A token that is not cancelled.
+    #[must_use]
     pub fn new() -> CancelToken {
         CancelToken(Arc::new(Node::new(None, 0)))
     }
 
     /// A token that is cancelled along with this one, and can be cancelled alone.
+    #[must_use]
     pub fn child(&self) -> CancelToken {
         let mut inner = self.0.inner.lock();
         let key = inner.take_key();
@@ -85,6 +88,7 @@ impl CancelToken {
     }
 
     /// Whether this token, or one that it descends from, has been cancelled.
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::SeqCst)
     }
@@ -103,6 +107,10 @@ impl Default for CancelToken {
         CancelToken::new()
     }
 }
+
+// Callbacks are called without the lock, after everything has changed.
+impl UnwindSafe for CancelToken {}
+impl RefUnwindSafe for CancelToken {}
 
 impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::{fmt, io};
 
 use crate::sync::Mutex;
@@ -29,11 +30,13 @@ pub enum JobError {
 
 impl JobError {
     /// Whether the closure panicked.
+    #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self, JobError::Panicked(_))
     }
 
     /// Whether the job was cancelled before it began.
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, JobError::Cancelled)
     }
@@ -54,12 +57,42 @@ impl fmt::Display for JobError {
 impl Error for JobError {}
 
 /// Why [`try_map`](crate::WorkerPool::try_map) stopped. It reads like the error that it holds.
+///
+/// It is an [`Error`] if `E` is one. `anyhow::Error` and `Box<dyn Error>` are none, but can be made of
+/// any: for them there is [`into_error`](TryMapError::into_error).
+///
+/// There will be no third variant: whatever else may go wrong with a job is a [`JobError`].
 #[derive(Debug)]
 pub enum TryMapError<E> {
     /// The closure returned this error.
     Failed(E),
     /// A job gave no result: the closure panicked, say, or the pool was closed.
     Job(JobError),
+}
+
+impl<E> TryMapError<E> {
+    /// The closure's own error, or what became of its job in that form.
+    ///
+    /// ```
+    /// use fairlane::{TryMapError, WorkerPool};
+    /// type Failure = Box<dyn std::error::Error + Send + Sync>;
+    ///
+    /// fn sizes(paths: Vec<String>) -> Result<Vec<u64>, Failure> {
+    ///     let pool = WorkerPool::new(2)?;
+    ///     let size = |path| Ok::<_, Failure>(std::fs::metadata(path)?.len());
+    ///     pool.try_map(paths, size).map_err(TryMapError::into_error)
+    /// }
+    /// assert!(sizes(vec!["no such file".into()]).is_err());
+    /// ```
+    pub fn into_error(self) -> E
+    where
+        E: From<JobError>,
+    {
+        match self {
+            TryMapError::Failed(error) => error,
+            TryMapError::Job(error) => error.into(),
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for TryMapError<E> {
@@ -109,6 +142,7 @@ impl PanicPayload {
     }
 
     /// The text given to `panic!`, or a placeholder if the payload is not a string.
+    #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -120,6 +154,10 @@ impl PanicPayload {
         payload.expect("only into_inner takes the payload, and it consumes the owner")
     }
 }
+
+// As what `catch_unwind` returns, which it is: nothing in it can be half changed.
+impl UnwindSafe for PanicPayload {}
+impl RefUnwindSafe for PanicPayload {}
 
 impl Drop for PanicPayload {
     fn drop(&mut self) {
@@ -173,7 +211,8 @@ impl<F> From<SubmitError<F>> for Rejected {
 /// A closure that was not accepted, and why.
 ///
 /// It is `Send + Sync` whenever the closure is `Send`, so it works with `?` in functions that return
-/// `Box<dyn Error + Send + Sync>`.
+/// `Box<dyn Error + Send + Sync>`. One whose closure borrows, as in a [`scope`](crate::WorkerPool::scope),
+/// cannot outlive what it borrows from; its reason can: `map_err(Rejected::from)?`.
 ///
 /// ```
 /// use fairlane::{Rejected, WorkerPool};
@@ -200,6 +239,7 @@ impl<F> SubmitError<F> {
     }
 
     /// Why the job was not accepted.
+    #[must_use]
     pub fn reason(&self) -> Rejected {
         self.reason
     }
@@ -282,11 +322,13 @@ pub struct ShutdownTimeout {
 
 impl ShutdownTimeout {
     /// Jobs that were still queued; their handles say [`JobError::Discarded`].
+    #[must_use]
     pub fn discarded(&self) -> usize {
         self.discarded
     }
 
     /// Jobs that were running; they finish on their own, detached from the pool.
+    #[must_use]
     pub fn running(&self) -> usize {
         self.running
     }
@@ -328,6 +370,7 @@ mod tests {
         travels::<BuildError>();
         travels::<ShutdownTimeout>();
         travels::<Rejected>();
+        travels::<TryMapError<io::Error>>();
         // A closure that is Send but not Sync.
         fn of<F: FnOnce() + Send + 'static>(f: F) {
             fn check<E: Error + Send + Sync + 'static>(_: E) {}

@@ -2,7 +2,7 @@
 //! # Guide
 //!
 //! [`guide`] has a page on each choice: strategy, limit, tenants, cancelling, shutdown, deadlocks, costs,
-//! rayon, several machines.
+//! rayon, several machines, and porting from other pools.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -53,6 +53,7 @@ struct Key<T> {
 
 impl<T: 'static> WorkerLocal<T> {
     /// A local whose values `make` makes.
+    #[must_use]
     pub fn new(make: impl Fn() -> T + Send + Sync + 'static) -> WorkerLocal<T> {
         WorkerLocal(Arc::new(Key {
             make: Box::new(make),
@@ -86,6 +87,7 @@ impl<T: 'static> WorkerLocal<T> {
     }
 
     /// Whether there can be a value on this thread: it serves a pool.
+    #[must_use]
     pub fn is_available(&self) -> bool {
         let is_open = ENTRIES.try_with(|entries| entries.borrow().is_some());
         is_open.unwrap_or(false)

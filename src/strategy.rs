@@ -87,6 +87,7 @@ pub struct SchedulerSlot {
 
 impl SchedulerSlot {
     /// A slot called `name` with `pending_count` jobs.
+    #[must_use]
     pub fn new(name: impl Into<String>, pending_count: usize) -> Self {
         SchedulerSlot {
             name: name.into(),
@@ -142,6 +143,7 @@ impl<S> Copy for Pick<'_, S> {}
 /// assert!(pick_slot::<SchedulerSlot>(Strategy::RoundRobin, &[], 0).is_none());
 /// ```
 #[inline]
+#[must_use]
 pub fn pick_slot<S: SlotLoad>(
     strategy: Strategy,
     slots: &[S],

@@ -231,6 +231,11 @@ fn every_shard_reports_what_it_cannot_read() {
     }
 }
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+/// What a scheduler tells the task of that number.
+type TaskVariables<'a> = &'a dyn Fn(usize) -> Vec<(String, String)>;
+
 /// Runs one process of an array on `tree`, with those variables and no others that say a shard.
 fn run_in_array<V: AsRef<OsStr> + Clone>(
     tree: &Tree,
@@ -262,7 +267,7 @@ fn an_array_of_any_scheduler_does_the_whole() {
         variables.map(|(name, value)| (format!("SLURM_ARRAY_TASK_{name}"), value.to_string()))
     };
     let kubernetes = |task: usize| ("JOB_COMPLETION_INDEX".to_owned(), task.to_string());
-    let arrays: [(&dyn Fn(usize) -> Vec<(String, String)>, &[&str]); 4] = [
+    let arrays: [(TaskVariables<'_>, &[&str]); 4] = [
         (&|task| slurm(0, task).into(), &[]),
         (&|task| slurm(1, task).into(), &[]),
         (&|task| slurm(17, task).into(), &[]),
@@ -301,7 +306,7 @@ fn a_shard_that_cannot_be_is_refused() {
     let id = ("SLURM_ARRAY_TASK_ID", "3");
     let count = ("SLURM_ARRAY_TASK_COUNT", "2");
     let ends = [("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_MAX", "3")];
-    let bad: [(&[(&str, &str)], &[&str]); 14] = [
+    let bad: [(Variables<'_>, &[&str]); 14] = [
         (&[], &["--shard=0/2"]),
         (&[], &["--shard=3/2"]),
         (&[], &["--shard=1/0"]),

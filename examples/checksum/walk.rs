@@ -88,8 +88,9 @@ impl Walk {
     fn examine(&self, entry: DirEntry) -> Option<(Entry, u64)> {
         let is_root = entry.depth() == 0;
         let is_own = self.shard.has(entry.path());
+        let is_listed = is_own && entry.file_type().is_file();
         // Before the file is asked for its size, which costs more than all of this.
-        if !is_root && !(is_own && entry.file_type().is_file()) {
+        if !is_root && !is_listed {
             return None;
         }
         let metadata = match metadata(&entry) {

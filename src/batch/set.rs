@@ -78,6 +78,7 @@ impl<T> Outcome<T> {
 
 impl<T> JobSet<T> {
     /// An empty set.
+    #[must_use]
     pub fn new() -> JobSet<T> {
         JobSet {
             jobs: Settling::new(),
@@ -85,11 +86,13 @@ impl<T> JobSet<T> {
     }
 
     /// How many members there are: those that wait, run, or have settled and were not taken out.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
     /// Whether there is no member.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -12,7 +12,8 @@ use crate::unwind;
 /// [`JobBuilder`](crate::JobBuilder), [`Inline`], or a reference to one.
 ///
 /// Write batch code over `S: Submit`, test it with [`Inline`], run it on a pool. The methods are
-/// generic, so there is no `dyn Submit`; take `&impl Submit` instead.
+/// generic, so there is no `dyn Submit`; take `&impl Submit` instead. Implement it for wrappers of your
+/// own, which pass closures on: methods that are added to it will have a body.
 ///
 /// ```
 /// use fairlane::{Inline, Submit, WorkerPool};

@@ -1,6 +1,8 @@
 //! The order inside one tenant's lane.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 
 /// Which of one tenant's jobs go first: higher before lower, equal ones in order of arrival.
 ///
@@ -12,6 +14,7 @@ use std::fmt;
 /// assert!(Priority::HIGH > Priority::NORMAL && Priority::NORMAL > Priority::LOW);
 /// assert_eq!(Priority::default(), Priority::NORMAL);
 /// assert_eq!(Priority::from(7).to_string(), "7");
+/// assert_eq!("-10".parse(), Ok(Priority::LOW));
 /// ```
 ///
 /// [`Weight`]: crate::Weight
@@ -33,6 +36,14 @@ impl Priority {
 impl From<i32> for Priority {
     fn from(value: i32) -> Priority {
         Priority(value)
+    }
+}
+
+impl FromStr for Priority {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Priority, ParseIntError> {
+        text.parse().map(Priority)
     }
 }
 

@@ -1,7 +1,8 @@
 //! How large a tenant's share is.
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, ParseIntError};
+use std::str::FromStr;
 
 /// A tenant's share of the turns, relative to the weights of the other tenants.
 ///
@@ -15,6 +16,8 @@ use std::num::NonZeroU32;
 /// assert_eq!(Weight::try_from(3), Ok(Weight::new(3)));
 /// assert!(Weight::try_from(0).is_err());
 /// assert_eq!(Weight::new(3).to_string(), "3");
+/// assert_eq!("3".parse(), Ok(Weight::new(3)));
+/// assert!("0".parse::<Weight>().is_err());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -77,6 +80,14 @@ impl TryFrom<u32> for Weight {
     /// Fails on 0 alone.
     fn try_from(value: u32) -> Result<Weight, Self::Error> {
         NonZeroU32::try_from(value).map(Weight)
+    }
+}
+
+impl FromStr for Weight {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Weight, ParseIntError> {
+        text.parse().map(Weight)
     }
 }
 

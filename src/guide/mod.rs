@@ -11,6 +11,7 @@
 //! | [`cost`] | what a call costs |
 //! | [`rayon`] | when to use rayon instead |
 //! | [`machines`] | one batch on several machines |
+//! | [`porting`] | how a program moves here from `threadpool`, `rayon::spawn` or plain threads |
 
 #[doc = include_str!("strategy.md")]
 pub mod strategy {}
@@ -38,3 +39,6 @@ pub mod rayon {}
 
 #[doc = include_str!("machines.md")]
 pub mod machines {}
+
+#[doc = include_str!("porting.md")]
+pub mod porting {}

@@ -1,6 +1,7 @@
 //! The user's end of a job.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use super::cell::{HandleRef, pair};
@@ -20,6 +21,29 @@ const JOIN_SPINS: u32 = 60;
 ///
 /// Every handle resolves, whatever becomes of the job, the pool or the thread. Dropping one detaches
 /// the job: it runs all the same, and its result is dropped.
+///
+/// ```
+/// use fairlane::{JobError, WorkerPool};
+/// use std::time::Duration;
+///
+/// let pool = WorkerPool::new(2)?;
+/// let job = pool.submit(|| 6 * 7)?;
+/// assert_eq!(job.join()?, 42);
+///
+/// let job = pool.submit(|| panic!("no such luck"))?;
+/// match job.join() {
+///     Ok(()) => unreachable!(),
+///     Err(JobError::Panicked(payload)) => assert_eq!(payload.message(), "no such luck"),
+///     Err(error) => return Err(error.into()),
+/// }
+///
+/// let job = pool.submit(|| 6 * 7)?;
+/// match job.join_timeout(Duration::from_secs(60)) {
+///     Ok(result) => assert_eq!(result?, 42),
+///     Err(job) => drop(job), // not in time: here it is again, to go on waiting or to cancel
+/// }
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[must_use = "dropping the handle detaches the job: use `execute` if the result is of no interest"]
 pub struct JobHandle<T> {
     job: HandleRef<T>,
@@ -229,6 +253,10 @@ impl<T> JobHandle<T> {
         }
     }
 }
+
+// As `std::thread::JoinHandle`: a result is there or not, and only a join takes it.
+impl<T> UnwindSafe for JobHandle<T> {}
+impl<T> RefUnwindSafe for JobHandle<T> {}
 
 impl<T> fmt::Debug for JobHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

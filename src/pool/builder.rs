@@ -12,7 +12,7 @@ use crate::sync::{Arc, Deque};
 
 /// What a panic in a job does to the thread it happened on.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PanicPolicy {
     /// Nothing: the panic is caught, and the thread goes on with the next job.
     #[default]
@@ -32,7 +32,8 @@ pub enum PanicPolicy {
 }
 
 /// Where the jobs go that a job submits to its own pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Nested {
     /// Where the strategy says, as from outside.
     #[default]

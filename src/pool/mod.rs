@@ -30,6 +30,7 @@ pub use tenant::{IntoTenant, Tenant};
 pub(crate) use builder::{Hook, Settings};
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use self::core::Core;
 use crate::error::BuildError;
@@ -79,10 +80,16 @@ impl WorkerPool {
     }
 
     /// How many slots the pool was built with.
+    #[must_use]
     pub fn workers(&self) -> usize {
         self.core.slots.len()
     }
 }
+
+// Whatever its references share is changed by atomics, or under locks under which no user's code runs:
+// no panic leaves it half changed.
+impl UnwindSafe for WorkerPool {}
+impl RefUnwindSafe for WorkerPool {}
 
 impl fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -195,7 +195,21 @@ impl<'scope> Scope<'scope, '_> {
     /// Accepts a closure that may borrow, and returns a handle to its result.
     ///
     /// # Errors
-    /// As [`WorkerPool::submit`].
+    /// As [`WorkerPool::submit`]. The error holds the closure and what it borrows, so to carry it out of
+    /// the scope with `?`, make a [`Rejected`](crate::Rejected) of it:
+    ///
+    /// ```
+    /// use fairlane::{Rejected, WorkerPool};
+    ///
+    /// fn total(pool: &WorkerPool, numbers: &[u64]) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    ///     pool.scope(|scope| {
+    ///         let sum = scope.submit(|| numbers.iter().sum()).map_err(Rejected::from)?;
+    ///         Ok(sum.join()?)
+    ///     })
+    /// }
+    /// assert_eq!(total(&WorkerPool::new(1)?, &[20, 22])?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
     pub fn submit<F, T>(&'scope self, f: F) -> Result<ScopedJobHandle<'scope, T>, SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'scope,

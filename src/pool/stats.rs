@@ -133,6 +133,7 @@ impl PoolStats {
     /// assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
     /// # Ok::<(), fairlane::BuildError>(())
     /// ```
+    #[must_use]
     pub fn busy_shares(&self, earlier: Option<&PoolStats>) -> Vec<f64> {
         let Some(mut time) = self.uptime else {
             return Vec::new();
@@ -159,6 +160,7 @@ impl WorkerPool {
     /// cache lines it reads. With a limit also O(tenants) under the gate's lock. With
     /// [`timings`](crate::PoolBuilder::timings) each latency is read out of 138 buckets. In a forked
     /// child, where the gate's lock may be held for ever, no tenants are listed.
+    #[must_use]
     pub fn stats(&self) -> PoolStats {
         let tally = self.core.tally();
         let times = self.core.times.as_deref();

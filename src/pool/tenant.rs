@@ -1,6 +1,7 @@
 //! A tenant's way into a pool.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use super::WorkerPool;
@@ -77,6 +78,7 @@ impl Drop for Account {
 
 impl WorkerPool {
     /// The tenant called `name`. O(1).
+    #[must_use]
     pub fn tenant(&self, name: &str) -> Tenant {
         let gate = self.core.gate.as_ref().filter(|_| !self.core.is_forked());
         Tenant(Arc::new(Account {
@@ -91,11 +93,13 @@ impl WorkerPool {
 
 impl Tenant {
     /// The tenant's name.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
     /// The tenant's weight, whoever set it last.
+    #[must_use]
     pub fn weight(&self) -> Weight {
         match self.0.at_gate() {
             Some((gate, id)) => gate.weight(id),
@@ -233,6 +237,10 @@ impl Tenant {
         self.0.core.slots.len()
     }
 }
+
+// As for the pool.
+impl UnwindSafe for Tenant {}
+impl RefUnwindSafe for Tenant {}
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

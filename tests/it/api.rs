@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Debug;
+use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use fairlane::{
     BuildError, CancelToken, Inline, JobBuilder, JobError, JobHandle, PanicPayload, PanicPolicy,
     ParseStrategyError, PoolBuilder, PoolStats, Rejected, SchedulerSlot, ShutdownTimeout, Strategy,
-    Submit, SubmitError, Weight, WorkerPool, pick_slot,
+    Submit, SubmitError, Tenant, Weight, WorkerPool, pick_slot,
 };
 
 use crate::common::*;
@@ -64,6 +65,53 @@ fn send_and_sync() {
         sent(&pool.map(items, |_| Cell::new(0)));
     }
     maps_are_sent(0..1, &WorkerPool::new(1).unwrap());
+}
+
+/// What is shared may be used inside and after `catch_unwind`.
+#[test]
+fn unwind_safe() {
+    fn safe<T: UnwindSafe + RefUnwindSafe>() {}
+    safe::<WorkerPool>();
+    safe::<Tenant>();
+    safe::<CancelToken>();
+    safe::<JobHandle<Cell<u8>>>();
+    safe::<JobError>();
+
+    let pool = WorkerPool::new(1).unwrap();
+    let panic = catch_unwind(|| {
+        let _job = pool.submit(|| ()).unwrap();
+        quiet_panic("beside a job")
+    });
+    assert_eq!(
+        *panic.unwrap_err().downcast::<&str>().unwrap(),
+        "beside a job"
+    );
+    assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
+}
+
+/// `?` in functions that return `Box<dyn Error + Send + Sync>`, and `Rejected` where closures borrow.
+#[test]
+fn errors_work_with_the_question_mark() {
+    fn all(pool: &WorkerPool, text: &str) -> Result<usize, Box<dyn Error + Send + Sync>> {
+        let strategy: Strategy = "least-busy".parse()?;
+        let other = WorkerPool::builder()
+            .strategy(strategy)
+            .workers(1)
+            .build()?;
+        pool.execute(|| ())?;
+        let lines = pool.try_map(["1", "2"], |line| line.parse::<usize>())?;
+        let length = pool.scope(|scope| {
+            let job = scope.submit(|| text.len()).map_err(Rejected::from)?;
+            Ok::<_, Box<dyn Error + Send + Sync>>(job.join()?)
+        })?;
+        other.shutdown_timeout(Duration::MAX)?;
+        Ok(pool.submit(|| 1)?.join()? + length + lines.len())
+    }
+    let pool = WorkerPool::new(1).unwrap();
+    assert_eq!(all(&pool, "text").unwrap(), 1 + 4 + 2);
+    pool.close();
+    let refused = all(&pool, "text").unwrap_err();
+    assert!(refused.to_string().contains("shut down"), "{refused}");
 }
 
 #[test]

@@ -173,5 +173,15 @@ scenario_once!(errors_read_like_what_they_hold, |flavour| {
             .downcast::<TryMapError<std::num::ParseIntError>>()
             .is_ok()
     );
+    type Failure = Box<dyn std::error::Error + Send + Sync>;
+    let fail = |text: &'static str| Ok::<i32, Failure>(text.parse()?);
+    let failed = pool.try_map(["1", "x"], fail).unwrap_err();
+    assert_eq!(failed.into_error().to_string(), plain.to_string());
+    pool.close();
+    let refused = pool.try_map(["1"], fail).unwrap_err().into_error();
+    assert!(matches!(
+        *refused.downcast::<JobError>().unwrap(),
+        JobError::Discarded
+    ));
     finish(pool);
 });
