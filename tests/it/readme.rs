@@ -9,12 +9,21 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     rows.flat_map(|row| row.split('`').skip(1).step_by(2))
 }
 
+/// Where modules with tests lie.
+const ROOTS: [&str; 5] = [
+    "tests/it",
+    "tests/fair",
+    "tests/process",
+    "tests/schedules",
+    "src",
+];
+
 /// Whether there is a file for the modules of `path`, and the last part of it in there. A `*` stands
 /// for anything.
-fn is_there(tests: &Path, path: &str) -> bool {
+fn is_there(project: &Path, path: &str) -> bool {
     let (modules, name) = path.rsplit_once("::").expect("it has a module");
     let file = format!("{}.rs", modules.replace("::", "/"));
-    let sources = ["it", "fair", "process"].map(|binary| tests.join(binary).join(&file));
+    let sources = ROOTS.map(|root| project.join(root).join(&file));
     let texts = sources
         .iter()
         .filter_map(|source| fs::read_to_string(source).ok());
@@ -31,14 +40,14 @@ fn is_there(tests: &Path, path: &str) -> bool {
 
 #[test]
 fn every_test_in_the_map_exists() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let map = fs::read_to_string(tests.join("README.md")).unwrap();
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = fs::read_to_string(project.join("tests/README.md")).unwrap();
     let names = quoted(&map).filter(|word| word.contains("::") && !word.contains(' '));
     let prefixed = quoted(&map).filter_map(|word| word.split_once(": ").map(|(_, name)| name));
     let names: Vec<_> = names.chain(prefixed).collect();
     let missing: Vec<_> = names
         .iter()
-        .filter(|name| !is_there(&tests, name))
+        .filter(|name| !is_there(project, name))
         .collect();
     assert!(missing.is_empty(), "there are no such tests: {missing:#?}");
     assert!(names.len() > 100, "only {} names found", names.len());
