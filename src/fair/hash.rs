@@ -88,3 +88,92 @@ impl Hasher for Folder {
         fold(self.state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The hashes are about as distinct, and as evenly spread in their upper and their lower bits, as
+    /// if they had been drawn. The margins are wide: no secret comes near them.
+    fn check_spread(hashes: impl Iterator<Item = u32>) {
+        let (mut all, mut upper, mut lower) = (BTreeSet::new(), [0; 64], [0; 64]);
+        let mut count = 0;
+        for hash in hashes {
+            count += 1;
+            all.insert(hash);
+            upper[hash as usize >> 26] += 1;
+            lower[hash as usize % 64] += 1;
+        }
+        assert!(count - all.len() <= 16, "{} of {count}", all.len());
+        for bucket in upper.into_iter().chain(lower) {
+            let expected = count / 64;
+            assert!((expected / 2..=expected * 2).contains(&bucket), "{bucket}");
+        }
+    }
+
+    const KEYS: u64 = 1 << 16;
+
+    /// The hashes of `key(n)` for many `n`.
+    fn check_keys<K: Hash>(key: impl Fn(u64) -> K) {
+        let names = Names::new();
+        check_spread((0..KEYS).map(|n| names.hash(&key(n))));
+    }
+
+    #[test]
+    fn integers_of_every_size_spread() {
+        check_keys(|n| n as u16);
+        check_keys(|n| n as u32);
+        check_keys(|n| (n as u32) << 16);
+        check_keys(|n| n);
+        check_keys(|n| n << 32);
+        check_keys(|n| n << 48);
+        check_keys(|n| n as usize);
+        check_keys(|n| n as usize * 4096);
+        check_spread((0..KEYS as u32).map(hash_weight));
+        check_spread((0..KEYS as u32).map(|n| hash_weight(n << 16)));
+    }
+
+    #[test]
+    fn small_integers_are_told_apart() {
+        let names = Names::new();
+        let hashes: BTreeSet<_> = (0..=u8::MAX).map(|n| names.hash(&n)).collect();
+        assert!(hashes.len() >= 254, "{}", hashes.len());
+    }
+
+    #[test]
+    fn names_of_several_words_spread() {
+        check_keys(|n| format!("{n}"));
+        check_keys(|n| format!("a tenant whose number is {n:08}"));
+        check_keys(|n| format!("{n:08} is the number of a tenant"));
+        check_keys(|n| (n / 256, n % 256));
+        check_keys(|n| (n, n));
+        check_keys(|n| {
+            vec![0_u8; n as usize % 256]
+                .into_iter()
+                .chain([1])
+                .chain((n as u16 / 256).to_le_bytes())
+                .collect::<Vec<_>>()
+        });
+    }
+
+    #[test]
+    fn each_queue_has_its_own_secret() {
+        let (one, other) = (Names::new(), Names::new());
+        assert!((0..8_u64).any(|n| one.hash(&n) != other.hash(&n)));
+    }
+
+    #[test]
+    fn the_length_counts() {
+        let names = Names::new();
+        let hash = |bytes: &[u8]| {
+            let mut folder = Folder {
+                state: names.secret,
+            };
+            folder.write(bytes);
+            folder.finish()
+        };
+        let hashes: BTreeSet<_> = (0..64).map(|len| hash(&vec![0; len])).collect();
+        assert_eq!(hashes.len(), 64);
+    }
+}
