@@ -106,20 +106,8 @@ thread_local! {
     /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last, and
     /// what becomes of all queued jobs if that is a sweep.
     static VISITS: RefCell<Vec<(usize, Option<Fate>)>> = const { RefCell::new(Vec::new()) };
-    /// See [`note_submitted`].
-    static SUBMITTED: Cell<bool> = const { Cell::new(false) };
     /// What [`with_bench`] gives out, on the thread of a pool that asked for it.
     static BENCH: RefCell<Option<Rc<dyn std::any::Any>>> = const { RefCell::new(None) };
-}
-
-/// The job on this thread has submitted another to its own pool.
-pub(crate) fn note_submitted() {
-    SUBMITTED.with(|submitted| submitted.set(true));
-}
-
-/// Whether that has happened since this was asked last.
-pub(crate) fn take_submitted() -> bool {
-    SUBMITTED.with(|submitted| submitted.replace(false))
 }
 
 /// The home of the pool that this thread serves, and thereby keeps alive.

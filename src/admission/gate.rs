@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use super::hand::{Correction, Hands};
 use super::inbox::{Arrival, Inbox};
 use super::lanes::{Admitted, Lanes, Request, Who};
-use super::pace::Pace;
 use super::tenants::Account;
 use crate::fair::{FairQueue, Id, Weight};
 use crate::job::{InPlace, Job, Place};
@@ -13,22 +11,12 @@ use crate::ledger::{Entry, Load, Seat};
 use crate::sync::{
     Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, cores, hint, is_broken,
 };
-use crate::worker;
-
-/// Jobs that have come to a slot and are still counted where they were: the caller counts them in at
-/// its slot, and then out there.
-#[derive(Clone, Copy)]
-pub(crate) struct Moved {
-    /// A slot, or the lanes.
-    pub(crate) from: usize,
-    pub(crate) jobs: usize,
-}
 
 /// What a token came to.
 pub(crate) struct Step {
-    /// A job to run.
+    /// A job to run. It is still counted in its lane: the caller counts it in at its slot, and then out
+    /// there.
     pub(crate) admitted: Option<Admitted>,
-    pub(crate) moved: Option<Moved>,
     /// A job whose deadline has passed, to be withdrawn.
     pub(crate) overdue: Option<Job>,
     /// There is no job for this thread, but there may be one for the token: it goes to a slot. With
@@ -53,18 +41,16 @@ const PAUSES: usize = 4;
 
 /// What stands between submitters and slots when there is a limit.
 ///
-/// **Tokens at home.** A token goes home only if no lane, no hand and no inbox has a job for it. What
-/// comes after that sends it out again:
+/// **Tokens at home.** A token goes home only if no lane and no inbox has a job for it. What comes
+/// after that sends it out again:
 ///
 /// - to the lanes: whoever puts it there, or makes it fit to run, looks for tokens under the same lock;
 /// - to the inbox: the submitter puts its job in and then looks for tokens, the thread that brings a
 ///   token home puts it there and then looks into the inbox. The inbox's own lock orders the two, so
-///   one of them sees the other;
-/// - to a hand: none is filled while a token is at home.
+///   one of them sees the other.
 pub(crate) struct Gate {
     lanes: CachePadded<Mutex<CachePadded<Lanes>>>,
     inbox: Inbox,
-    hands: Hands,
     /// The counts of the jobs in lanes: to them the gate is one more slot.
     load: Load,
     shared: CachePadded<Shared>,
@@ -112,14 +98,12 @@ impl Gate {
     pub(crate) fn new(
         queue: FairQueue<Id, Job>,
         tokens: usize,
-        slots: usize,
         queue_limit: Option<usize>,
     ) -> Gate {
         let lanes = Lanes::new(queue, queue_limit);
         Gate {
             lanes: CachePadded::new(Mutex::new(CachePadded::new(lanes))),
             inbox: Inbox::default(),
-            hands: Hands::new(slots),
             load: Load::default(),
             shared: CachePadded::new(Shared {
                 tokens: AtomicUsize::new(tokens),
@@ -193,7 +177,7 @@ impl Gate {
 
     /// Brings a token home unless there is a job for it.
     fn bring_home(&self, lanes: &Lanes) -> bool {
-        if lanes.queue.peek().is_some() || self.hands.hold_any() {
+        if lanes.queue.peek().is_some() {
             return false;
         }
         self.set_tokens(self.tokens() + 1);
@@ -294,25 +278,14 @@ impl Gate {
         lanes.tenants.tidy(id);
     }
 
-    /// The first job for a token that has arrived at `slot`.
-    pub(crate) fn first(&self, slot: usize) -> Step {
-        self.visit(slot, 1, None)
+    /// The first job for a token that has arrived at a slot.
+    pub(crate) fn first(&self) -> Step {
+        self.step(None)
     }
 
-    /// A job of `tenant` that ran on `slot` with a token has ended: the next one of its round. If there
-    /// is none, [`Gate::next`] is called.
-    #[inline]
-    pub(crate) fn play_on(&self, slot: usize, tenant: Id) -> Option<Admitted> {
-        self.hands.play_on(slot, tenant)
-    }
-
-    /// A job of `tenant` that ran on `slot` with a token has ended: reports it, and takes the next one
-    /// for the same token.
-    pub(crate) fn next(&self, slot: usize, pace: &Pace, tenant: Id) -> Step {
-        let most = pace.end(worker::take_submitted());
-        let step = self.visit(slot, most, Some(tenant));
-        pace.begin(step.moved.map_or(1, |moved| moved.jobs));
-        step
+    /// A job of `tenant` has ended: reports it, and takes the next one for the same token.
+    pub(crate) fn next(&self, tenant: Id) -> Step {
+        self.step(Some(tenant))
     }
 
     /// A job of `tenant` that ran without a token has ended. `true`: a token goes to a slot now, as
@@ -325,62 +298,24 @@ impl Gate {
 
     /// As [`Gate::next`], for a thread that cannot begin another job yet. `true`: there is one, and
     /// the token goes to a slot where it can be taken up; otherwise it is left with the gate.
-    pub(crate) fn end_and_pass_on(&self, slot: usize, tenant: Id) -> bool {
+    pub(crate) fn end_and_pass_on(&self, tenant: Id) -> bool {
         let mut lanes = self.lock();
         lanes.end(tenant);
-        self.hands.report(slot, |tenant| lanes.end(tenant));
         !self.bring_home(&lanes)
     }
 
-    pub(super) fn visit(&self, slot: usize, most: usize, ended: Option<Id>) -> Step {
+    fn step(&self, ended: Option<Id>) -> Step {
         let mut lanes = self.lock();
         if let Some(tenant) = ended {
             lanes.end(tenant);
         }
-        let found = self.admit(&mut lanes, slot, most);
-        let (admitted, moved) = found.unzip();
+        let admitted = lanes.pop();
         let passes_on = admitted.is_none() && !self.bring_home(&lanes);
         Step {
             admitted,
-            moved: moved.filter(|moved| moved.from != slot),
             overdue: lanes.after.overdue.take(),
             passes_on,
         }
-    }
-
-    /// The next job for a token at `slot`: from its own hand, or one that is stuck, else from the
-    /// lanes, else from any hand.
-    fn admit(&self, lanes: &mut Lanes, slot: usize, most: usize) -> Option<(Admitted, Moved)> {
-        let moved = |(job, from)| (job, Moved { from, jobs: 1 });
-        if !self.hands.are_blank() {
-            self.hands.report(slot, |tenant| lanes.end(tenant));
-            if let Some(found) = self.hands.take_first(slot) {
-                return Some(moved(found));
-            }
-        }
-        let Some(job) = lanes.pop() else {
-            // With one overdue the search has not come to its end.
-            let is_last = lanes.after.overdue.is_none() && !self.hands.are_blank();
-            return is_last.then(|| self.hands.take_any()).flatten().map(moved);
-        };
-        let mut jobs = 1;
-        if most > 1 && self.gives_rounds(lanes) {
-            jobs += self.hands.fill(slot, most - 1, || lanes.pop_bare());
-        }
-        let from = self.lanes_index();
-        Some((job, Moved { from, jobs }))
-    }
-
-    /// Whether jobs may be taken in advance right now. Never with a single token: the order in which
-    /// jobs run is then exactly that of the rotation, whatever they do, and there is no other thread
-    /// to take the cache lines away.
-    fn gives_rounds(&self, lanes: &Lanes) -> bool {
-        self.all_tokens > 1 && self.tokens() == 0 && !lanes.waiting.has_limit()
-    }
-
-    /// The index under which jobs in lanes are counted: one past the slots.
-    fn lanes_index(&self) -> usize {
-        self.hands.len()
     }
 
     /// A job has been claimed elsewhere than by a worker that came for it: takes it out of its lane,
@@ -408,20 +343,16 @@ impl Gate {
         Some(InPlace { slot, tenant })
     }
 
-    /// Empties all lanes and hands. The jobs are the caller's to withdraw where they are counted.
-    pub(crate) fn drain(&self) -> Vec<(Job, usize)> {
+    /// Empties all lanes; the jobs are the caller's to withdraw.
+    pub(crate) fn drain(&self) -> Vec<Job> {
         let mut lanes = self.lock();
         let mut jobs = Vec::with_capacity(lanes.queue.len());
         for (id, job) in lanes.queue.drain() {
             job.leave_place();
             lanes.left(id);
             lanes.tenants.tidy(id);
-            jobs.push((job, self.lanes_index()));
+            jobs.push(job);
         }
-        self.hands.drain(|Admitted { job, tenant }, slot| {
-            lanes.take_back(tenant);
-            jobs.push((job, slot));
-        });
         jobs
     }
 
@@ -492,17 +423,12 @@ impl Gate {
     /// The live tenants in numbers. O(tenants), under the lock.
     pub(crate) fn tenants(&self) -> Vec<TenantTally> {
         let lanes = self.lock();
-        let corrections = self.hands.corrections();
-        let tally = |(id, account): (Id, &Account)| {
-            let none = Correction::default();
-            let Correction { not_begun, ended } = corrections.get(&id).unwrap_or(&none);
-            TenantTally {
-                name: Arc::clone(&account.name),
-                weight: account.weight,
-                queued: account.queued as usize + not_begun,
-                running: account.running as usize - not_begun - ended,
-                completed: account.completed + *ended as u64,
-            }
+        let tally = |account: &Account| TenantTally {
+            name: Arc::clone(&account.name),
+            weight: account.weight,
+            queued: account.queued as usize,
+            running: account.running as usize,
+            completed: account.completed,
         };
         lanes.tenants.iter().map(tally).collect()
     }
@@ -511,7 +437,6 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::pace::ROUND;
 
     const PLAIN: Request<'static> = Request {
         who: Who::Nameless,
@@ -519,105 +444,53 @@ mod tests {
         priority: crate::fair::Priority::NORMAL,
     };
 
-    /// A gate with `queued` jobs, all tokens out.
-    fn gate(tokens: usize, queued: usize, queue_limit: Option<usize>) -> Gate {
-        let gate = Gate::new(FairQueue::new(), tokens, tokens, queue_limit);
+    /// A gate with all tokens out.
+    fn gate(tokens: usize) -> Gate {
+        let gate = Gate::new(FairQueue::new(), tokens, None);
         gate.set_tokens(0);
-        for _ in 0..queued {
-            assert!(!gate.push(PLAIN, None, Job::new(|| ())), "no token to send");
-        }
         gate
     }
 
-    /// What a thread of `slot` gets in one visit, with a pace that allows for a round.
-    fn quick_visit(gate: &Gate, slot: usize) -> Option<Moved> {
-        let step = gate.visit(slot, ROUND, None);
-        assert_eq!(step.admitted.is_none(), step.moved.is_none());
-        step.moved
-    }
-
-    fn jobs(moved: Option<Moved>) -> usize {
-        moved.map_or(0, |moved| moved.jobs)
-    }
-
-    fn tally(gate: &Gate) -> (usize, usize, u64) {
-        let tenants = gate.tenants();
-        let tenant = tenants.first().expect("it has something going on");
-        (tenant.queued, tenant.running, tenant.completed)
-    }
-
-    #[test]
-    fn a_round_is_taken_at_once_and_counted_as_queued() {
-        let gate = gate(2, 100, None);
-        assert_eq!(jobs(quick_visit(&gate, 0)), ROUND);
-        assert_eq!(tally(&gate), (99, 1, 0));
-        let id = gate.lock().tenants.nameless();
-        assert!(gate.play_on(0, id).is_some());
-        assert_eq!(tally(&gate), (98, 1, 1));
-    }
-
-    #[test]
-    fn no_round_with_one_token_or_a_limit_or_a_token_at_home() {
-        assert_eq!(jobs(quick_visit(&gate(1, 100, None), 0)), 1);
-        assert_eq!(jobs(quick_visit(&gate(2, 100, Some(1_000)), 0)), 1);
-        let with_token = gate(2, 100, None);
-        with_token.set_tokens(1);
-        assert_eq!(jobs(quick_visit(&with_token, 0)), 1);
-        let limited = gate(2, 100, None);
-        let id = limited.lock().tenants.nameless();
-        assert_eq!(limited.set_max_running(id, 2), 0);
-        assert_eq!(jobs(quick_visit(&limited, 0)), 1);
-    }
-
-    #[test]
-    fn a_token_without_a_job_takes_over_what_lies_in_a_hand() {
-        let gate = gate(2, ROUND, None);
-        assert_eq!(jobs(quick_visit(&gate, 0)), ROUND);
-        for _ in 1..ROUND {
-            let moved = quick_visit(&gate, 1).expect("a job of the other hand");
-            assert_eq!((moved.from, moved.jobs, gate.tokens()), (0, 1, 0));
-        }
-        assert!(quick_visit(&gate, 1).is_none());
-        assert_eq!(gate.tokens(), 1, "with nothing left it goes home");
-    }
-
-    #[test]
-    fn a_hand_behind_a_long_job_is_taken_over_although_lanes_are_full() {
-        let gate = gate(2, 1_000, None);
-        assert_eq!(jobs(quick_visit(&gate, 0)), ROUND);
-        let others = (0..2 * ROUND).filter_map(|_| gate.visit(1, 1, None).moved);
-        let taken_over = others.filter(|moved| moved.from == 0).count();
-        assert_eq!(taken_over, ROUND - 1);
-    }
-
-    #[test]
-    fn a_token_stays_out_for_its_own_hand() {
-        let gate = gate(2, ROUND, None);
-        assert_eq!(jobs(quick_visit(&gate, 0)), ROUND);
-        let id = gate.lock().tenants.nameless();
-        assert!(gate.end_and_pass_on(0, id), "there are jobs in the hand");
-        let own = gate.visit(0, 1, None);
-        assert!(own.admitted.is_some() && own.moved.is_none());
-    }
-
-    #[test]
-    fn a_sweep_finds_hands_and_inbox() {
-        let gate = gate(2, 100, None);
-        assert_eq!(jobs(quick_visit(&gate, 1)), ROUND);
-        assert!(!gate.push(PLAIN, None, Job::new(|| ())));
-        let slots: Vec<_> = gate.drain().into_iter().map(|(_, slot)| slot).collect();
-        assert_eq!(slots.len(), 100);
-        assert_eq!(slots.iter().filter(|slot| **slot == 1).count(), ROUND - 1);
-        assert_eq!(tally(&gate), (0, 1, 0));
+    fn push(gate: &Gate) -> bool {
+        gate.push(PLAIN, None, Job::new(|| ()))
     }
 
     #[test]
     fn a_push_meets_a_token_that_has_gone_home() {
-        let gate = gate(2, 0, None);
-        assert!(quick_visit(&gate, 0).is_none());
+        let gate = gate(2);
+        assert!(gate.first().admitted.is_none());
         assert_eq!(gate.tokens(), 1);
-        assert!(gate.push(PLAIN, None, Job::new(|| ())), "it sends it out");
-        assert!(!gate.push(PLAIN, None, Job::new(|| ())), "the other is out");
+        assert!(push(&gate), "it sends it out");
+        assert!(!push(&gate), "the other is out");
         assert_eq!(gate.tokens(), 0);
+    }
+
+    #[test]
+    fn a_token_that_comes_finds_what_lies_in_the_inbox() {
+        let gate = gate(1);
+        assert!(!push(&gate) && !push(&gate));
+        let id = gate.first().admitted.expect("the first job").tenant;
+        assert!(gate.end_and_pass_on(id), "there is another");
+        assert!(gate.first().admitted.is_some());
+        assert!(!gate.end_and_pass_on(id));
+        assert!(gate.is_at_rest());
+    }
+
+    #[test]
+    fn a_crowded_inbox_loses_nothing() {
+        let gate = gate(1);
+        let locked = gate.lock();
+        for _ in 0..500 {
+            assert!(
+                !push(&gate),
+                "nobody takes them along while the gate is locked"
+            );
+        }
+        drop(locked);
+        assert_eq!(gate.drain().len(), 500);
+        for _ in 0..5_000 {
+            assert!(!push(&gate));
+        }
+        assert_eq!(gate.drain().len(), 5_000);
     }
 }

@@ -1,7 +1,7 @@
 //! Where submitters put jobs without waiting for the gate.
 //!
-//! A thread that takes a round of jobs holds the gate's lock for microseconds. A submitter that met
-//! it there would be parked and woken, for tens of times what its push takes. So it puts the job into
+//! A thread with the gate's lock takes a few hundred nanoseconds. A submitter that met it there would
+//! often be parked and woken, for tens of times what its push takes. So it puts the job into
 //! the inbox, whose lock is held for a few instructions, and whoever takes the gate's lock next takes
 //! the job into its lane first.
 //!

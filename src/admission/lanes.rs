@@ -121,7 +121,7 @@ impl Lanes {
     pub(super) fn pop(&mut self) -> Option<Admitted> {
         loop {
             let mut claim = Claim::Gone;
-            let (tenant, job) = self.queue.take_next(|_, job| {
+            let (tenant, job) = self.queue.take_next(|job| {
                 claim = job.claim();
                 match claim {
                     Claim::Ready => Verdict::Serve,
@@ -143,22 +143,6 @@ impl Lanes {
                 return None;
             }
         }
-    }
-
-    /// As `pop`, for a job that may be taken in advance.
-    pub(super) fn pop_bare(&mut self) -> Option<Admitted> {
-        let tenants = &self.tenants;
-        let (tenant, job) = self.queue.take_next(|tenant, job| {
-            if job.is_bare() && tenants[*tenant].limits.is_none() {
-                Verdict::Serve
-            } else {
-                Verdict::Leave
-            }
-        })?;
-        let account = &mut self.tenants[tenant];
-        account.running += 1;
-        self.waiting.leave_unlimited(account);
-        Some(Admitted { job, tenant })
     }
 
     /// Takes a claimed job out of its lane; the lane's tenant, to be tidied, if it was in one.
@@ -190,13 +174,6 @@ impl Lanes {
         if account.limits.is_some() {
             self.update_hold(id);
         }
-        self.tenants.tidy(id);
-    }
-
-    /// A job that was admitted never begins.
-    pub(super) fn take_back(&mut self, id: Id) {
-        self.tenants[id].running -= 1;
-        self.update_hold(id);
         self.tenants.tidy(id);
     }
 

@@ -5,26 +5,21 @@
 //! takes it up asks the gate for a job when it can begin one, not before: so priorities, weights and
 //! cancellations count up to the last moment. When the job has ended, the thread asks for the next
 //! one in the same step in which it reports the end, and gives the token back only when no lane has
-//! anything to run. Tiny jobs are the exception: of those a thread takes a round at a time. Without a
-//! limit nothing of this is built.
+//! anything to run. Without a limit nothing of this is built.
 //!
 //! - `gate`: tokens, and the lock;
 //! - `lanes`: everything that is done under it;
 //! - `inbox`: jobs on their way to the lanes;
-//! - `hand`: tiny jobs that a thread has taken in advance, and `pace`: when it may;
 //! - `tenants`: what is known of the tenants that have something going on;
 //! - `waiting`: submitters that wait for room.
 
 mod gate;
-mod hand;
 mod inbox;
 mod lanes;
 #[cfg(all(test, loom))]
 mod models;
-mod pace;
 mod tenants;
 mod waiting;
 
-pub(crate) use gate::{Gate, Moved, Step};
+pub(crate) use gate::{Gate, Step};
 pub(crate) use lanes::{Admitted, Request, Who};
-pub(crate) use pace::Pace;

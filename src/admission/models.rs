@@ -1,8 +1,7 @@
-//! Models of tokens on their way home, of the inbox, and of hands: no job is left without a token.
+//! Models of tokens on their way home, and of the inbox: no job is left without a token.
 
 use super::gate::Gate;
 use super::lanes::{Admitted, Request, Who};
-use super::pace::{Pace, ROUND};
 use crate::fair::{FairQueue, Priority};
 use crate::job::Job;
 use crate::sync::Arc;
@@ -16,7 +15,7 @@ const PLAIN: Request<'static> = Request {
 
 /// A gate whose tokens are all on their way to a slot, each for a job.
 fn gate(tokens: usize) -> Arc<Gate> {
-    let gate = Gate::new(FairQueue::new(), tokens, tokens, None);
+    let gate = Gate::new(FairQueue::new(), tokens, None);
     for _ in 0..tokens {
         assert!(push(&gate), "there is a token for it");
     }
@@ -33,14 +32,14 @@ fn run(admitted: Admitted) -> crate::fair::Id {
     tenant
 }
 
-/// The thread of `slot` runs what its token gets it, until that goes home or is left at the slot.
+/// A thread runs what its token gets it, until that goes home or is left at the slot.
 /// Returns how many jobs it ran, and whether the token is still out.
-fn serve(gate: &Gate, slot: usize) -> (usize, bool) {
-    let (pace, mut ran) = (Pace::default(), 0);
-    let mut step = gate.first(slot);
+fn serve(gate: &Gate) -> (usize, bool) {
+    let mut ran = 0;
+    let mut step = gate.first();
     while let Some(admitted) = step.admitted {
         ran += 1;
-        step = gate.next(slot, &pace, run(admitted));
+        step = gate.next(run(admitted));
     }
     (ran, step.passes_on)
 }
@@ -50,7 +49,7 @@ fn a_push_and_a_token_that_goes_home() {
     check("push, a token goes home", Bound::Exhaustive, || {
         let gate = gate(1);
         let theirs = Arc::clone(&gate);
-        let worker = spawn(move || serve(&theirs, 0));
+        let worker = spawn(move || serve(&theirs));
         let is_sent = push(&gate);
         let (ran, is_out) = join(worker);
         assert!(
@@ -69,7 +68,7 @@ fn two_pushes_and_a_token_that_goes_home() {
         || {
             let gate = gate(1);
             let (theirs, others) = (Arc::clone(&gate), Arc::clone(&gate));
-            let worker = spawn(move || serve(&theirs, 0));
+            let worker = spawn(move || serve(&theirs));
             let submitter = spawn(move || push(&others));
             let is_sent = push(&gate) | join(submitter);
             let (ran, is_out) = join(worker);
@@ -82,46 +81,19 @@ fn two_pushes_and_a_token_that_goes_home() {
 }
 
 #[test]
-fn a_hand_and_a_token_that_goes_home() {
-    check(
-        "a round, another token goes home",
-        Bound::Exhaustive,
-        || {
-            let gate = gate(2);
-            assert!(!push(&gate), "both tokens are out");
-            let theirs = Arc::clone(&gate);
-            // Takes a round and does not come back: its job takes for ever.
-            let stuck = spawn(move || {
-                let step = theirs.visit(0, ROUND, None);
-                usize::from(step.admitted.map(run).is_some())
-            });
-            let (ran, is_out) = serve(&gate, 1);
-            let all = ran + join(stuck) == 3;
-            assert!(
-                all || is_out,
-                "a job is left in the hand, and a token at home"
-            );
-        },
-    );
-}
-
-#[test]
-fn a_hand_and_a_sweep() {
-    check("a round, a sweep", Bound::Exhaustive, || {
-        let gate = gate(2);
-        assert!(!push(&gate), "both tokens are out");
+fn a_push_and_a_sweep() {
+    check("push, a sweep, a token", Bound::Exhaustive, || {
+        let gate = gate(1);
         let theirs = Arc::clone(&gate);
-        let worker = spawn(move || {
-            let Some(first) = theirs.visit(0, ROUND, None).admitted else {
-                return 0;
-            };
-            let next = theirs.play_on(0, run(first));
-            1 + usize::from(next.map(run).is_some())
-        });
+        let worker = spawn(move || serve(&theirs));
+        let is_sent = push(&gate);
         let swept = gate.drain().len();
-        let ran = join(worker);
-        let left = gate.drain().len();
-        assert_eq!(swept + ran + left, 3);
-        assert_eq!(left, 0, "what was there before the sweep is swept or begun");
+        let (ran, is_out) = join(worker);
+        assert_eq!(
+            ran + swept,
+            2,
+            "a push comes before the sweep that follows it"
+        );
+        assert_eq!(gate.is_at_rest(), !is_sent && !is_out);
     });
 }

@@ -140,9 +140,9 @@ impl Tenants {
     }
 
     /// The live accounts. O(accounts).
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, &Account)> {
-        let all = self.by_name.values().map(|id| (*id, &self.accounts[*id]));
-        all.filter(|(_, account)| account.is_busy() || account.handles > 0)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Account> {
+        let live = self.by_name.values().map(|id| &self.accounts[*id]);
+        live.filter(|account| account.is_busy() || account.handles > 0)
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn names(tenants: &Tenants) -> Vec<String> {
-        tenants.iter().map(|(_, a)| a.name.to_string()).collect()
+        tenants.iter().map(|a| a.name.to_string()).collect()
     }
 
     #[test]

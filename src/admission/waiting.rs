@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tenants::{Account, Tenants};
+use super::tenants::Tenants;
 use crate::fair::Id;
 use crate::ledger::{Entry, Seat};
 use crate::sync::Arc;
@@ -30,10 +30,6 @@ impl Waiting {
             limit,
             ..Waiting::default()
         }
-    }
-
-    pub(super) fn has_limit(&self) -> bool {
-        self.limit.is_some()
     }
 
     fn has_room(&self) -> bool {
@@ -91,13 +87,6 @@ impl Waiting {
         if account.sitting > 0 || !self.ready.is_empty() {
             self.serve(tenants, tenant, granted);
         }
-    }
-
-    /// [`Waiting::leave`] where nobody can be waiting: neither the pool nor the tenant has a limit.
-    #[inline]
-    pub(super) fn leave_unlimited(&mut self, account: &mut Account) {
-        account.queued -= 1;
-        self.used -= 1;
     }
 
     /// Queues a submitter that found no room; returns its number.

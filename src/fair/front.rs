@@ -10,8 +10,6 @@ pub(crate) enum Verdict {
     Serve,
     /// It is taken, at no charge.
     Withdraw,
-    /// It stays.
-    Leave,
 }
 
 impl Ticket {
@@ -46,17 +44,15 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Some(&self.jobs.get(Id::from_raw(slot)?)?.item)
     }
 
-    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and its tenant, and does what
-    /// it says.
+    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it as it says.
     #[inline]
-    pub(crate) fn take_next(&mut self, judge: impl FnOnce(&K, &T) -> Verdict) -> Option<(K, T)> {
+    pub(crate) fn take_next(&mut self, judge: impl FnOnce(&T) -> Verdict) -> Option<(K, T)> {
         let pick = self.rotation.pick()?;
         let lane = &self.lanes[pick.lane];
         let job = lane.backlog.head();
-        match judge(&lane.key, &self.jobs[job].item) {
+        match judge(&self.jobs[job].item) {
             Verdict::Serve => Some(self.serve(pick)),
             Verdict::Withdraw => self.take_out(job),
-            Verdict::Leave => None,
         }
     }
 

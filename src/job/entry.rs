@@ -185,11 +185,6 @@ impl Job {
         unsafe { (self.table.cell)(&self.words) }
     }
 
-    /// Whether nobody can withdraw the job but who holds it.
-    pub(crate) fn is_bare(&self) -> bool {
-        self.cell().is_none()
-    }
-
     /// Whether somebody has claimed the job.
     pub(crate) fn is_claimed(&self) -> bool {
         self.cell().is_some_and(Header::is_claimed)

@@ -279,8 +279,8 @@ fn a_move_to_another_slot_and_a_cancel() {
         let theirs = Arc::clone(&pool);
         let thief = spawn(move || {
             if job.relocate(1) {
-                theirs.loads[1].take(1);
-                theirs.loads[0].give(1);
+                theirs.loads[1].take();
+                theirs.loads[0].give();
             }
             theirs.run(job, 1);
         });

@@ -68,13 +68,8 @@ struct Others {
 /// the job did to whoever reads the count with `Acquire`.
 #[inline]
 fn bump(counter: &AtomicU64) {
-    advance(counter, 1);
-}
-
-#[inline]
-fn advance(counter: &AtomicU64, by: u64) {
     let now = counter.load(Ordering::Relaxed);
-    counter.store(now.wrapping_add(by), Ordering::Release);
+    counter.store(now.wrapping_add(1), Ordering::Release);
 }
 
 impl Load {
@@ -96,17 +91,17 @@ impl Load {
         others.finished.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The slot's thread takes jobs over from elsewhere; the other side calls [`Load::give`]
-    /// afterwards, so that they are counted twice for a moment and never not at all.
+    /// The slot's thread takes a job over from elsewhere; the other side calls [`Load::give`]
+    /// afterwards, so that the job is counted twice for a moment and never not at all.
     #[inline]
-    pub(crate) fn take(&self, jobs: usize) {
-        advance(&self.own.taken, jobs as u64);
+    pub(crate) fn take(&self) {
+        bump(&self.own.taken);
     }
 
-    /// Jobs of this slot have been taken over by another.
+    /// A job of this slot has been taken over by another.
     #[inline]
-    pub(crate) fn give(&self, jobs: usize) {
-        self.others.left.fetch_add(jobs as u64, Ordering::Release);
+    pub(crate) fn give(&self) {
+        self.others.left.fetch_add(1, Ordering::Release);
     }
 
     /// The slot's thread begins a closure.
@@ -293,7 +288,7 @@ mod tests {
         assert_eq!(load.pending(), 7, "a running job is pending");
         load.end(true);
         load.finish();
-        load.give(1);
+        load.give();
         load.withdraw(Fate::Cancelled);
         load.withdraw(Fate::Expired);
         load.withdraw(Fate::Discarded);
@@ -301,7 +296,7 @@ mod tests {
         load.begin_elsewhere();
         load.end_elsewhere(false);
         assert_eq!(load.pending(), 0);
-        load.take(1);
+        load.take();
         assert_eq!(load.pending(), 1);
     }
 
@@ -315,8 +310,8 @@ mod tests {
         loads[0].end(false);
         loads[0].begin();
         loads[0].withdraw(Fate::Cancelled);
-        loads[1].take(1);
-        loads[0].give(1);
+        loads[1].take();
+        loads[0].give();
         loads[1].begin();
         loads[1].end(true);
         let tally = Tally::of(loads.iter());

@@ -129,14 +129,6 @@ impl PoolBuilder {
     /// default, there are no lanes: **tenants, weights, priorities and tenant limits then have no
     /// effect**, and each job goes straight to a slot. Of this and [`fair`](PoolBuilder::fair) the
     /// last call wins.
-    ///
-    /// With a limit of one, jobs run exactly in the order that priorities and weights say at the time
-    /// the last one ended. With more, a thread whose jobs have all taken less than two microseconds for
-    /// some time takes up to sixteen in one go, and those can no longer be overtaken. This concerns
-    /// nothing but what was submitted with `execute`, without token or deadline, for a tenant without
-    /// limits, to a pool without a [`queue_limit`](PoolBuilder::queue_limit), by no job of the pool. A
-    /// job in such a round that takes its time holds none of the others up: threads that come by take
-    /// them over.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.settings.concurrency = Some(jobs);
         self

@@ -83,7 +83,7 @@ impl Core {
                 let queue = settings
                     .ageing
                     .map_or_else(FairQueue::new, FairQueue::with_ageing);
-                Gate::new(queue, limit.min(count), count, settings.queue_limit)
+                Gate::new(queue, limit.min(count), settings.queue_limit)
             }),
             threads: Threads::new(count),
             times: settings
@@ -239,9 +239,6 @@ impl Core {
         reserved: Option<Id>,
         job: Job,
     ) {
-        if self.is_here() {
-            worker::note_submitted();
-        }
         if gate.push(request, reserved, job) {
             self.send_token();
         }
@@ -434,7 +431,7 @@ impl Core {
     }
 
     fn sweep_lanes(&self, gate: &Gate, fate: Fate) -> usize {
-        let count = self.withdraw_drained(gate.drain(), fate);
+        let count = self.withdraw_from_lanes(gate.drain(), fate);
         if self.is_exhausted() {
             // No thread is left to bring back the tokens that wait at the slots.
             gate.return_tokens(self.slots.iter().map(Slot::take_all_tokens).sum());
@@ -442,20 +439,15 @@ impl Core {
         count
     }
 
-    /// Withdraws jobs that the gate has given out, each where it is counted; returns how many were
-    /// still waiting.
-    fn withdraw_drained(&self, jobs: Vec<(Job, usize)>, fate: Fate) -> usize {
+    /// Withdraws jobs that have been taken out of their lanes; returns how many were still waiting.
+    pub(super) fn withdraw_from_lanes(&self, jobs: Vec<Job>, fate: Fate) -> usize {
         if jobs.is_empty() {
             return 0;
         }
         let _visit = worker::visit(self.home.address(), None);
-        let withdraw = |(job, counted): (Job, usize)| job.withdraw(&self.stage(counted), fate);
+        let stage = self.stage(self.lanes());
+        let withdraw = |job: Job| job.withdraw(&stage, fate);
         jobs.into_iter().map(withdraw).filter(|won| *won).count()
-    }
-
-    /// Withdraws a job whose deadline has passed, and which has been taken out of its lane.
-    pub(super) fn withdraw_overdue(&self, job: Job) {
-        self.withdraw_drained(vec![(job, self.lanes())], Fate::Expired);
     }
 
     /// Takes one restart from the budget.

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use super::core::{Bench, Core};
 use super::phase::Phase;
 use super::{Hook, PanicPolicy};
-use crate::admission::{Admitted, Gate, Moved, Pace, Step};
+use crate::admission::{Admitted, Gate, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
 use crate::job::{Claim, Job, Stage, Turn};
+use crate::ledger::Fate;
 use crate::local;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
@@ -183,7 +184,6 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
             admitted: Cell::default(),
             overdue: Cell::default(),
             tenant: Cell::default(),
-            pace: Pace::default(),
         };
         call_hook(&core.settings.on_thread_start, slot);
         worker::run(&server);
@@ -229,8 +229,6 @@ struct Server<'a> {
     overdue: Cell<Option<Job>>,
     /// With a limit: the tenant of the job that runs.
     tenant: Cell<Option<Id>>,
-    /// With a limit: how long jobs have been taking here.
-    pace: Pace,
 }
 
 impl Server<'_> {
@@ -299,7 +297,7 @@ impl Server<'_> {
         if !(self.own().take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
-        let (admitted, overdue) = self.take_step(gate.first(self.slot));
+        let (admitted, overdue) = self.take_step(gate, gate.first());
         self.withdraw_overdue(overdue);
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
@@ -309,10 +307,10 @@ impl Server<'_> {
     }
 
     /// Books what a token came to.
-    fn take_step(&self, step: Step) -> (Option<Admitted>, Option<Job>) {
-        if let Some(Moved { from, jobs }) = step.moved {
-            self.own().load().take(jobs);
-            self.core.load(from).give(jobs);
+    fn take_step(&self, gate: &Gate, step: Step) -> (Option<Admitted>, Option<Job>) {
+        if step.admitted.is_some() {
+            self.own().load().take();
+            gate.load().give();
         }
         if step.passes_on {
             self.leave_token();
@@ -327,7 +325,7 @@ impl Server<'_> {
 
     fn withdraw_overdue(&self, overdue: Option<Job>) {
         if let Some(job) = overdue {
-            self.core.withdraw_overdue(job);
+            self.core.withdraw_from_lanes(vec![job], Fate::Expired);
         }
     }
 
@@ -344,7 +342,7 @@ impl Server<'_> {
     /// take as long as the user likes. If there is a job for its token, the token waits at the slot,
     /// for this thread or any other.
     fn pass_token_on(&self, gate: &Gate, tenant: Id) {
-        if gate.end_and_pass_on(self.slot, tenant) {
+        if gate.end_and_pass_on(tenant) {
             self.leave_token();
         }
     }
@@ -360,10 +358,7 @@ impl Turn for Server<'_> {
         if lingers || is_wanted_here || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
-        if let Some(next) = gate.play_on(self.slot, tenant) {
-            return self.admitted.set(Some(next));
-        }
-        let (admitted, overdue) = self.take_step(gate.next(self.slot, &self.pace, tenant));
+        let (admitted, overdue) = self.take_step(gate, gate.next(tenant));
         self.admitted.set(admitted);
         self.overdue.set(overdue);
     }

@@ -231,8 +231,8 @@ impl Slot {
             if !job.relocate(self.index) {
                 continue;
             }
-            self.load.take(1);
-            victim.load.give(1);
+            self.load.take();
+            victim.load.give();
             match first {
                 None => first = Some(job),
                 Some(_) => deque.push(job),

@@ -19,7 +19,6 @@ mod drops;
 mod locals;
 mod map;
 mod panics;
-mod rounds;
 mod scopes;
 mod sets;
 mod time;
