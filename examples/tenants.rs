@@ -26,7 +26,12 @@ fn order(first: &str, second: &str, weight: u32) -> Outcome<String> {
 
     // The only worker is kept busy until everything is queued, so that the order is the pool's.
     let (open, gate) = mpsc::channel::<()>();
-    pool.execute(move || assert!(gate.recv().is_err()))?;
+    let (up, is_up) = mpsc::channel();
+    pool.execute(move || {
+        let _ = up.send(());
+        let _ = gate.recv();
+    })?;
+    is_up.recv()?;
 
     let (begun, order) = mpsc::channel();
     let archive = pool.tenant(first);

@@ -54,7 +54,7 @@ const SMALL: [(&str, &[&str]); 11] = [
         &[
             "one lane:             aaaaaaaaaaaaRRR",
             "two tenants:          aRaRaRaaaaaaaaa",
-            "the second weighs 3:  RRaRaaaaaaaaaaa",
+            "the second weighs 3:  RaRRaaaaaaaaaaa",
         ],
     ),
 ];
