@@ -9,7 +9,7 @@ use crate::fair::{FairQueue, Id, Weight};
 use crate::job::{InPlace, Job, Place};
 use crate::ledger::{Entry, Load, Seat};
 use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, cores, hint, is_broken,
+    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, is_broken,
 };
 
 /// What a token came to.
@@ -33,11 +33,6 @@ pub(crate) struct TenantTally {
     pub(crate) running: usize,
     pub(crate) completed: u64,
 }
-
-/// How long a thread waits for the lock before it is parked: about 30 µs, several times what a
-/// thread with a round to take holds it for.
-const SPINS: usize = 300;
-const PAUSES: usize = 4;
 
 /// What stands between submitters and slots when there is a limit.
 ///
@@ -121,7 +116,7 @@ impl Gate {
     /// lock finds jobs in lanes, in hands, or nowhere.
     #[inline]
     fn lock(&self) -> Locked<'_> {
-        self.locked(self.acquire())
+        self.locked(self.lanes.lock())
     }
 
     fn try_lock(&self) -> Option<Locked<'_>> {
@@ -132,22 +127,6 @@ impl Gate {
         let mut lanes = Locked(Some(guard));
         self.inbox.empty_into(&mut lanes);
         lanes
-    }
-
-    /// Spins for as long as it takes others to come and go, before it lets itself be parked. Parking
-    /// costs two system calls and a change of context, here and where it is undone. Measured with tiny
-    /// jobs, one submitter and two workers: 300 ns a job, 450 without spinning.
-    fn acquire(&self) -> MutexGuard<'_, CachePadded<Lanes>> {
-        let spins = if cores() == 1 { 0 } else { SPINS };
-        for _ in 0..spins {
-            // Looking does not take the cache line away from who has the lock.
-            let is_free = !self.lanes.is_locked();
-            if let Some(lanes) = is_free.then(|| self.lanes.try_lock()).flatten() {
-                return lanes;
-            }
-            (0..PAUSES).for_each(|_| hint::spin_loop());
-        }
-        self.lanes.lock()
     }
 
     /// Whether a submit has to ask for room.

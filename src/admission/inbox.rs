@@ -1,11 +1,12 @@
 //! Where submitters put jobs without waiting for the gate.
 //!
-//! A thread with the gate's lock takes a few hundred nanoseconds. A submitter that met it there would
-//! often be parked and woken, for tens of times what its push takes. So it puts the job into
-//! the inbox, whose lock is held for a few instructions, and whoever takes the gate's lock next takes
-//! the job into its lane first.
+//! A worker holds the gate's lock for a few hundred nanoseconds a job. A submitter that meets it there
+//! is often parked and woken, for tens of times what its push takes. So it puts the job into the inbox,
+//! whose lock is held for a few instructions, and whoever takes the gate's lock next takes the job into
+//! its lane first.
 //!
-//! Measured with tiny jobs, one submitter and two workers: 530 ns a job without the inbox.
+//! Measured with tiny jobs, one submitter and two workers: a submit takes 130 ns; at the gate it took
+//! 450.
 
 use super::lanes::{Lanes, Request, Who};
 use crate::fair::{Id, Priority, Weight};

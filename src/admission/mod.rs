@@ -7,6 +7,11 @@
 //! one in the same step in which it reports the end, and gives the token back only when no lane has
 //! anything to run. Without a limit nothing of this is built.
 //!
+//! Rejected: taking several tiny jobs in one visit, which halves their cost where cores are far apart.
+//! Nothing tells beforehand that a job will block, and one that waits for the job behind it may have it
+//! on its own thread; a tenant at its limit is told late that its job has ended; and what comes in
+//! between, however urgent, comes too late.
+//!
 //! - `gate`: tokens, and the lock;
 //! - `lanes`: everything that is done under it;
 //! - `inbox`: jobs on their way to the lanes;

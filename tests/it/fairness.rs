@@ -535,3 +535,23 @@ by_strategy!(priorities_age_as_the_fair_queue_says, |flavour| {
         finish_gated(pool);
     }
 });
+
+by_strategy!(one_that_waits_for_the_next_does_not_hold_it_up, |flavour| {
+    let pool = flavour.build(flavour.builder().workers(2).concurrency(2));
+    let held = hold_workers(&pool, 2);
+    // Many tiny jobs first, so that whoever took several at a time would be at it by now.
+    for _ in 0..5_000 {
+        pool.execute(|| ()).unwrap();
+    }
+    for _ in 0..500 {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let waits = move || assert_eq!(receiver.recv(), Ok(()));
+        pool.execute(waits).unwrap();
+        let sends = move || sender.send(()).expect("the one before waits for it");
+        pool.execute(sends).unwrap();
+    }
+    held.release();
+    pool.wait_idle();
+    assert_eq!(pool.stats().panicked, 0);
+    finish_gated(pool);
+});
