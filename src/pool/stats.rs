@@ -21,7 +21,8 @@ pub struct PoolStats {
     pub running: usize,
     /// Jobs that were accepted and have not begun.
     pub queued: usize,
-    /// Jobs accepted so far.
+    /// Jobs accepted so far. A submit that meets the end of the pool may count for a moment, here and
+    /// in `queued`, before it is refused.
     pub submitted: u64,
     /// Jobs that returned.
     pub completed: u64,
