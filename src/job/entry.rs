@@ -23,16 +23,10 @@ pub(crate) struct Job {
 }
 
 struct Table {
-    /// Claims the job to run it.
-    claim: unsafe fn(&Words) -> Claim,
     /// Runs the claimed job; `true` if it panicked. Consumes the words.
     run: unsafe fn(&mut Words, &Stage<'_>) -> bool,
     /// Drops the job unrun and counts it so. `false` if it was claimed before. Consumes the words.
     withdraw: unsafe fn(&mut Words, &Stage<'_>, Fate) -> bool,
-    /// Counts the job in another slot; `false` if it was claimed before.
-    relocate: unsafe fn(&Words, usize) -> bool,
-    /// The cell, if there is one.
-    cell: unsafe fn(&Words) -> Option<&Header>,
     /// Drops the job without a word. Consumes the words.
     drop: unsafe fn(&mut Words),
 }
@@ -150,8 +144,7 @@ impl Job {
     #[inline]
     #[must_use]
     pub(crate) fn claim(&self) -> Claim {
-        // SAFETY: the table belongs to what the words hold; they are only read.
-        unsafe { (self.table.claim)(&self.words) }
+        self.cell().map_or(Claim::Ready, Header::claim)
     }
 
     /// Runs the job, which the caller has claimed; `true` if it panicked.
@@ -174,23 +167,35 @@ impl Job {
     /// Counts the job in `slot` from now on; `false` if it was claimed and only its entry is left.
     #[inline]
     pub(crate) fn relocate(&self, slot: usize) -> bool {
-        // SAFETY: the table belongs to what the words hold; they are only read.
-        unsafe { (self.table.relocate)(&self.words, slot) }
+        self.cell().is_none_or(|cell| cell.relocate(slot))
     }
 }
 
 impl Job {
+    /// The cell, if there is one. Comparing addresses costs less than a call through the table, and
+    /// each job is asked several times.
+    #[inline]
     fn cell(&self) -> Option<&Header> {
-        // SAFETY: the table belongs to what the words hold; they are only read.
-        unsafe { (self.table.cell)(&self.words) }
+        let has_cell = std::ptr::eq(self.table, &CELL);
+        // SAFETY: jobs of this table, which is a `static` and so has an address of its own, hold a
+        // reference to a cell.
+        has_cell.then(|| unsafe { header_of(&self.words) })
+    }
+
+    /// Whether somebody may withdraw the job while it is queued.
+    #[inline]
+    pub(crate) fn can_be_withdrawn(&self) -> bool {
+        self.cell().is_some()
     }
 
     /// Whether somebody has claimed the job.
+    #[inline]
     pub(crate) fn is_claimed(&self) -> bool {
         self.cell().is_some_and(Header::is_claimed)
     }
 
     /// The job is queued where somebody who withdraws it can find it under this number.
+    #[inline]
     pub(crate) fn enter_place(&self, number: u32) {
         if let Some(cell) = self.cell() {
             cell.place().set(number);
@@ -198,6 +203,7 @@ impl Job {
     }
 
     /// It is queued there no longer.
+    #[inline]
     pub(crate) fn leave_place(&self) {
         if let Some(cell) = self.cell() {
             cell.place().take();
@@ -221,11 +227,8 @@ struct Inline<F>(F);
 
 impl<F: FnOnce()> Inline<F> {
     const TABLE: Table = Table {
-        claim: |_| Claim::Ready,
         run: Self::run,
         withdraw: Self::withdraw,
-        relocate: |_, _| true,
-        cell: |_| None,
         drop: Self::drop,
     };
 
@@ -274,16 +277,10 @@ impl<F: FnOnce()> Inline<F> {
 }
 
 static CELL: Table = Table {
-    // SAFETY: the words hold what `Job::of_cell` put there.
-    claim: |words| unsafe { header_of(words) }.claim(),
-    // SAFETY: as above, and this consumes them.
+    // SAFETY: the words hold what `Job::of_cell` put there, and this consumes them.
     run: |words, stage| unsafe { cell_of(words) }.run(stage),
     // SAFETY: as above.
     withdraw: |words, _, fate| unsafe { cell_of(words) }.withdraw(fate).is_won(),
-    // SAFETY: as for `claim`.
-    relocate: |words, slot| unsafe { header_of(words) }.relocate(slot),
-    // SAFETY: as for `claim`.
-    cell: |words| Some(unsafe { header_of(words) }),
     // SAFETY: as above.
     drop: |words| unsafe { cell_of(words) }.abandon(),
 };
