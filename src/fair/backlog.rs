@@ -67,8 +67,14 @@ impl Backlog {
     }
 
     /// Queues a job that is in the arena already.
-    pub(super) fn push<T>(&mut self, order: Order, jobs: &mut Arena<Job<T>>, job: Id) {
-        let priority = jobs[job].priority;
+    #[inline]
+    pub(super) fn push<T>(
+        &mut self,
+        order: Order,
+        jobs: &mut Arena<Job<T>>,
+        job: Id,
+        priority: i32,
+    ) {
         if priority == self.best {
             return self.chain.push_back(jobs, job);
         }

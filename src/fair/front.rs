@@ -1,7 +1,7 @@
 //! What the pool's gate needs of a queue besides its public face.
 
 use super::arena::Id;
-use super::{FairQueue, Ticket};
+use super::{FairQueue, Priority, Ticket, Weight};
 use std::hash::Hash;
 
 /// What becomes of the job whose turn it is.
@@ -39,6 +39,27 @@ impl<K, T> FairQueue<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
+    /// As [`push_weighted`](FairQueue::push_weighted), for a caller that notes where the tenant's lane
+    /// is: as long as it is there, the name need not be looked up.
+    #[inline]
+    pub(crate) fn push_at(
+        &mut self,
+        noted: &mut Option<Id>,
+        tenant: K,
+        weight: Weight,
+        priority: Priority,
+        item: T,
+    ) -> Ticket {
+        if let Some(lane) = *noted {
+            if self.lanes.get(lane).is_some_and(|lane| lane.key == tenant) {
+                return self.append(lane, Some(weight), priority, item);
+            }
+        }
+        let ticket = self.push_weighted(tenant, weight, priority, item);
+        *noted = Some(ticket.lane);
+        ticket
+    }
+
     /// The queued job that [`Ticket::slot`] names.
     pub(crate) fn item_at(&self, slot: u32) -> Option<&T> {
         Some(&self.jobs.get(Id::from_raw(slot)?)?.item)

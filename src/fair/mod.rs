@@ -235,14 +235,13 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Takes the first job of the lane picked, and charges it.
     #[inline]
     fn serve(&mut self, pick: Pick) -> (K, T) {
-        let lane = &self.lanes[pick.lane];
+        let lane = &mut self.lanes[pick.lane];
         if lane.backlog.is_last() {
             return self.pop_last(pick);
         }
         let key = lane.key.clone();
-        let backlog = &mut self.lanes[pick.lane].backlog;
-        let job = backlog.head();
-        backlog.pop(self.order, &self.jobs);
+        let job = lane.backlog.head();
+        lane.backlog.pop(self.order, &self.jobs);
         self.rotation.charge(&mut self.lanes, pick);
         (key, self.take(job))
     }
@@ -341,31 +340,39 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         item: T,
     ) -> Ticket {
         let hash = self.names.hash(&tenant);
-        let found = self.find_hashed(&tenant, hash);
-        assert!(
-            self.jobs.has_room(),
-            "a FairQueue holds fewer than 2^32 jobs"
-        );
-        match found {
-            Some(lane) => {
-                if let Some(weight) = weight {
-                    self.rotation.reweigh(&mut self.lanes, lane, weight.get());
-                }
-                self.append(lane, priority, item)
-            }
+        match self.find_hashed(&tenant, hash) {
+            Some(lane) => self.append(lane, weight, priority, item),
             None => self.open(tenant, hash, weight.unwrap_or_default(), priority, item),
         }
     }
 
+    fn check_room(&self) {
+        assert!(
+            self.jobs.has_room(),
+            "a FairQueue holds fewer than 2^32 jobs"
+        );
+    }
+
     /// Queues a job behind others of its tenant.
-    fn append(&mut self, lane: Id, Priority(priority): Priority, item: T) -> Ticket {
+    #[inline]
+    fn append(
+        &mut self,
+        lane: Id,
+        weight: Option<Weight>,
+        Priority(priority): Priority,
+        item: T,
+    ) -> Ticket {
+        self.check_room();
+        if let Some(weight) = weight {
+            self.rotation.reweigh(&mut self.lanes, lane, weight.get());
+        }
         let Lane {
             arrivals, backlog, ..
         } = &mut self.lanes[lane];
         let arrival = *arrivals;
         *arrivals += 1;
         let job = self.jobs.insert(Job::new(lane, priority, arrival, item));
-        backlog.push(self.order, &mut self.jobs, job);
+        backlog.push(self.order, &mut self.jobs, job, priority);
         self.ticket(lane, job, arrival)
     }
 
@@ -378,6 +385,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Priority(priority): Priority,
         item: T,
     ) -> Ticket {
+        self.check_room();
         assert!(
             self.lanes.has_room(),
             "a FairQueue holds fewer than 2^32 lanes"

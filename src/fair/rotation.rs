@@ -92,7 +92,26 @@ impl Rotation {
         turn.seq = seq;
         let key = sort_key(turn);
         run.unlink(lanes, lane);
-        self.come_back(lanes, lane, key);
+        // As `come_back`, where most lanes come back to.
+        if !run.solo && run.try_push_back(lanes, Place::Served, lane, key) {
+            Rotation::post(&mut self.agenda, run, lanes);
+        } else {
+            self.come_back(lanes, lane, key);
+        }
+    }
+
+    /// Brings the agenda up to date with the first lane of a run; `false` if the run is empty.
+    #[inline]
+    fn post<K>(agenda: &mut Agenda, run: &mut Run, lanes: &Lanes<K>) -> bool {
+        let Some(item) = run.item(lanes) else {
+            return false;
+        };
+        match run.posted.replace(item.key) {
+            None => agenda.post(item),
+            Some(old) if old.seq != item.key.seq => agenda.repost(&old, item),
+            Some(_) => {}
+        }
+        true
     }
 
     /// Charges the lane picked for its last job, and takes it out: the clock counts its weight a
@@ -130,12 +149,17 @@ impl Rotation {
     }
 
     /// Changes a lane's weight, for what is queued already too.
+    #[inline]
     pub(super) fn reweigh<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, weight: u32) {
+        if weight != lanes[lane].turn.weight {
+            self.change_weight(lanes, lane, weight);
+        }
+    }
+
+    #[cold]
+    fn change_weight<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, weight: u32) {
         let old = lanes[lane].turn.weight;
         let live = lanes[lane].turn.place != Place::Held;
-        if weight == old {
-            return;
-        }
         if live {
             self.clock.dismiss(old);
             self.clock.enrol(weight);
@@ -171,6 +195,7 @@ impl Rotation {
     ///
     /// It goes behind those served before it. After a change of weights they may be ahead of it;
     /// then it is late itself, and goes among the fresh.
+    #[cold]
     fn come_back<K>(&mut self, lanes: &mut Lanes<K>, lane: Id, key: (Tag, u64)) {
         let turn = &lanes[lane].turn;
         let from = turn.run;
@@ -224,14 +249,8 @@ impl Rotation {
 
     /// Brings the agenda up to date with the first lane of `run`, and drops the run if it is empty.
     fn repost<K>(&mut self, lanes: &Lanes<K>, run: Id) {
-        let entry = &mut self.runs[run];
-        let Some(item) = entry.item(lanes) else {
-            return self.drop_run(run);
-        };
-        match entry.posted.replace(item.key) {
-            None => self.agenda.post(item),
-            Some(old) if old.seq != item.key.seq => self.agenda.repost(&old, item),
-            Some(_) => {}
+        if !Rotation::post(&mut self.agenda, &mut self.runs[run], lanes) {
+            self.drop_run(run);
         }
     }
 

@@ -52,6 +52,7 @@ impl Run {
     }
 
     /// Links a lane at the back of a list, if it sorts there.
+    #[inline]
     pub(super) fn try_push_back<K>(
         &mut self,
         lanes: &mut Lanes<K>,
@@ -77,6 +78,7 @@ impl Run {
     }
 
     /// Takes a lane out of its list.
+    #[inline]
     pub(super) fn unlink<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
         let turn = &lanes[lane].turn;
         let (prev, next, list) = (turn.prev, turn.next, self.list(turn.place));
@@ -91,6 +93,7 @@ impl Run {
     }
 
     /// What the agenda should say of this run; `None` if it is empty.
+    #[inline]
     pub(super) fn item<K>(&self, lanes: &Lanes<K>) -> Option<Item> {
         let place = |lane: &Id| sort_key(&lanes[*lane].turn);
         let heads = [self.served.head, self.fresh.head];
