@@ -4,13 +4,12 @@ use std::time::Instant;
 
 use super::inbox::{Arrival, Inbox};
 use super::lanes::{Admitted, Lanes, Request, Who};
+use super::lock::{Lock, Locked};
 use super::tenants::Account;
 use crate::fair::{FairQueue, Id, Weight};
 use crate::job::{InPlace, Job, Place};
 use crate::ledger::{Entry, Load, Seat};
-use crate::sync::{
-    Arc, AtomicBool, AtomicUsize, CachePadded, Mutex, MutexGuard, Ordering, is_broken,
-};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Ordering, is_broken};
 
 /// What a token came to.
 pub(crate) struct Step {
@@ -44,7 +43,7 @@ pub(crate) struct TenantTally {
 ///   token home puts it there and then looks into the inbox. The inbox's own lock orders the two, so
 ///   one of them sees the other.
 pub(crate) struct Gate {
-    lanes: CachePadded<Mutex<CachePadded<Lanes>>>,
+    lanes: Lock,
     inbox: Inbox,
     /// The counts of the jobs in lanes: to them the gate is one more slot.
     load: Load,
@@ -61,34 +60,6 @@ struct Shared {
     has_limits: AtomicBool,
 }
 
-/// The lock. When it is released, what may not be done under it is done.
-struct Locked<'a>(Option<MutexGuard<'a, CachePadded<Lanes>>>);
-
-impl std::ops::Deref for Locked<'_> {
-    type Target = Lanes;
-    fn deref(&self) -> &Lanes {
-        self.0.as_ref().expect("locked until dropped")
-    }
-}
-
-impl std::ops::DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut Lanes {
-        self.0.as_mut().expect("locked until dropped")
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.after.is_empty() {
-            return;
-        }
-        let after = std::mem::take(&mut self.after);
-        self.0 = None;
-        after.settle();
-    }
-}
-
 impl Gate {
     pub(crate) fn new(
         queue: FairQueue<Id, Job>,
@@ -97,7 +68,7 @@ impl Gate {
     ) -> Gate {
         let lanes = Lanes::new(queue, queue_limit);
         Gate {
-            lanes: CachePadded::new(Mutex::new(CachePadded::new(lanes))),
+            lanes: Lock::new(lanes),
             inbox: Inbox::default(),
             load: Load::default(),
             shared: CachePadded::new(Shared {
@@ -116,15 +87,24 @@ impl Gate {
     /// lock finds jobs in lanes, in hands, or nowhere.
     #[inline]
     fn lock(&self) -> Locked<'_> {
-        self.locked(self.lanes.lock())
+        self.with_arrivals(self.lanes.lock())
+    }
+
+    /// As [`Gate::lock`], for a worker between two jobs.
+    #[inline]
+    fn lock_between_jobs(&self) -> Locked<'_> {
+        let mut lanes = self.lanes.lock_between_jobs();
+        if !self.inbox.looks_empty() {
+            self.inbox.empty_into(&mut lanes);
+        }
+        lanes
     }
 
     fn try_lock(&self) -> Option<Locked<'_>> {
-        Some(self.locked(self.lanes.try_lock()?))
+        Some(self.with_arrivals(self.lanes.try_lock()?))
     }
 
-    fn locked<'a>(&self, guard: MutexGuard<'a, CachePadded<Lanes>>) -> Locked<'a> {
-        let mut lanes = Locked(Some(guard));
+    fn with_arrivals<'a>(&self, mut lanes: Locked<'a>) -> Locked<'a> {
         self.inbox.empty_into(&mut lanes);
         lanes
     }
@@ -284,7 +264,7 @@ impl Gate {
     }
 
     fn step(&self, ended: Option<Id>) -> Step {
-        let mut lanes = self.lock();
+        let mut lanes = self.lock_between_jobs();
         if let Some(tenant) = ended {
             lanes.end(tenant);
         }

@@ -11,7 +11,7 @@
 use super::lanes::{Lanes, Request, Who};
 use crate::fair::{Id, Priority, Weight};
 use crate::job::Job;
-use crate::sync::{CachePadded, Mutex};
+use crate::sync::{AtomicBool, CachePadded, Mutex, Ordering};
 
 /// With so many jobs in it, a submitter takes them to the gate if nobody is there.
 const CROWDED: usize = 128;
@@ -68,28 +68,48 @@ impl Arrival {
 
 /// Jobs on their way to the lanes. Its lock is taken after the gate's, or alone.
 #[derive(Default)]
-pub(super) struct Inbox(CachePadded<Mutex<Vec<Arrival>>>);
+pub(super) struct Inbox(CachePadded<Contents>);
+
+#[derive(Default)]
+struct Contents {
+    arrivals: Mutex<Vec<Arrival>>,
+    /// Whether there are any; written under the lock.
+    has_any: AtomicBool,
+}
 
 impl Inbox {
     /// Puts a job in; it comes back if the inbox is full. `true`: it is getting crowded.
     #[inline]
     pub(super) fn put(&self, arrival: Arrival) -> Result<bool, Arrival> {
-        let mut arrivals = self.0.lock();
-        if arrivals.len() == FULL {
-            return Err(arrival);
+        let mut arrivals = self.0.arrivals.lock();
+        match arrivals.len() {
+            0 => self.0.has_any.store(true, Ordering::Relaxed),
+            FULL => return Err(arrival),
+            _ => {}
         }
         arrivals.push(arrival);
         Ok(arrivals.len() >= CROWDED)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.0.arrivals.lock().is_empty()
+    }
+
+    /// Whether it is empty, at a glance: what was put in at the same time may be overlooked, what was
+    /// put in before is seen.
+    #[inline]
+    pub(super) fn looks_empty(&self) -> bool {
+        !self.0.has_any.load(Ordering::Relaxed)
     }
 
     /// Takes all jobs into their lanes.
     pub(super) fn empty_into(&self, lanes: &mut Lanes) {
         let mut arrivals = std::mem::take(&mut lanes.arrivals);
-        std::mem::swap(&mut arrivals, &mut *self.0.lock());
+        {
+            let mut waiting = self.0.arrivals.lock();
+            std::mem::swap(&mut arrivals, &mut *waiting);
+            self.0.has_any.store(false, Ordering::Relaxed);
+        }
         for arrival in arrivals.drain(..) {
             arrival.arrive(lanes);
         }

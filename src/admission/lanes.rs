@@ -89,24 +89,29 @@ impl Lanes {
         if let Some(weight) = request.weight {
             self.set_weight(id, weight);
         }
-        if is_reserved {
-            self.waiting.use_reserved(&mut self.tenants, id);
-        } else {
-            self.waiting.enter_unasked(&mut self.tenants, id);
-        }
+        let can_be_withdrawn = job.can_be_withdrawn();
+        let account = &mut self.tenants[id];
+        self.waiting.enter(account, is_reserved);
         // A token can cancel a job before it gets here. It has looked for its place in vain, so the
         // entry must not get one. Otherwise it will look after this, under the lock.
-        if job.is_claimed() {
+        if can_be_withdrawn && job.is_claimed() {
             self.left(id);
             self.after.dropped.push(job);
             self.tenants.tidy(id);
             return;
         }
-        let Account { weight, limits, .. } = &self.tenants[id];
-        let (weight, may_be_held) = (*weight, limits.is_some());
-        let ticket = self.queue.push_weighted(id, weight, request.priority, job);
-        if let Some(job) = self.queue.item_at(ticket.slot()) {
-            job.enter_place(ticket.slot());
+        let Account {
+            lane,
+            weight,
+            limits,
+            ..
+        } = account;
+        let may_be_held = limits.is_some();
+        let ticket = self.queue.push_at(lane, id, *weight, request.priority, job);
+        if can_be_withdrawn {
+            if let Some(job) = self.queue.item_at(ticket.slot()) {
+                job.enter_place(ticket.slot());
+            }
         }
         if may_be_held {
             self.update_hold(id);
@@ -129,15 +134,15 @@ impl Lanes {
                 }
             })?;
             job.leave_place();
-            self.left(tenant);
             match claim {
                 Claim::Ready => {
-                    self.begin(tenant);
+                    self.start(tenant);
                     return Some(Admitted { job, tenant });
                 }
                 Claim::Gone => self.after.dropped.push(job),
                 Claim::Overdue => self.after.overdue = Some(job),
             }
+            self.left(tenant);
             self.tenants.tidy(tenant);
             if self.after.overdue.is_some() {
                 return None;
@@ -155,8 +160,29 @@ impl Lanes {
 
     /// A job has left the tenant's lane: its room goes to who waits for it.
     pub(super) fn left(&mut self, id: Id) {
+        if self.waiting.leave(&mut self.tenants[id]) {
+            self.hand_out_room(id);
+        }
+    }
+
+    #[cold]
+    fn hand_out_room(&mut self, id: Id) {
         let granted = &mut self.after.granted;
-        self.waiting.leave(&mut self.tenants, id, granted);
+        self.waiting.serve(&mut self.tenants, id, granted);
+    }
+
+    /// `left` and `begin` in one.
+    #[inline]
+    fn start(&mut self, id: Id) {
+        let account = &mut self.tenants[id];
+        account.running += 1;
+        let has_limits = account.limits.is_some();
+        if self.waiting.leave(account) {
+            self.hand_out_room(id);
+        }
+        if has_limits {
+            self.update_hold(id);
+        }
     }
 
     pub(super) fn begin(&mut self, id: Id) {
@@ -173,6 +199,8 @@ impl Lanes {
         account.completed += 1;
         if account.limits.is_some() {
             self.update_hold(id);
+        } else if account.is_busy() {
+            return;
         }
         self.tenants.tidy(id);
     }

@@ -12,7 +12,8 @@
 //! on its own thread; a tenant at its limit is told late that its job has ended; and what comes in
 //! between, however urgent, comes too late.
 //!
-//! - `gate`: tokens, and the lock;
+//! - `gate`: tokens;
+//! - `lock`: how the gate's lock is waited for;
 //! - `lanes`: everything that is done under it;
 //! - `inbox`: jobs on their way to the lanes;
 //! - `tenants`: what is known of the tenants that have something going on;
@@ -21,6 +22,7 @@
 mod gate;
 mod inbox;
 mod lanes;
+mod lock;
 #[cfg(all(test, loom))]
 mod models;
 mod tenants;

@@ -12,6 +12,8 @@ use crate::sync::Arc;
 pub(super) struct Account {
     pub(super) name: Arc<str>,
     pub(super) weight: Weight,
+    /// Where its lane was last. It may be gone since.
+    pub(super) lane: Option<Id>,
     /// Handles that keep the account alive, and with it weight and limits.
     pub(super) handles: u32,
     /// Jobs in the lane. A `FairQueue` holds fewer than 2^32.
@@ -44,6 +46,7 @@ impl Account {
         Account {
             name,
             weight: Weight::default(),
+            lane: None,
             handles: 0,
             queued: 0,
             running: 0,
@@ -70,7 +73,8 @@ impl Account {
         most.is_some_and(|most| self.running as usize >= most)
     }
 
-    fn is_busy(&self) -> bool {
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
         (self.queued | self.running | self.reserved | self.sitting) > 0
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tenants::Tenants;
+use super::tenants::{Account, Tenants};
 use crate::fair::Id;
 use crate::ledger::{Entry, Seat};
 use crate::sync::Arc;
@@ -49,16 +49,16 @@ impl Waiting {
         Entry::Granted
     }
 
-    /// The reserved room is used: the job is in its lane now.
-    pub(super) fn use_reserved(&mut self, tenants: &mut Tenants, tenant: Id) {
-        tenants[tenant].reserved -= 1;
-        tenants[tenant].queued += 1;
-    }
-
-    /// A job goes into its lane without having asked for room: there is no limit to ask.
-    pub(super) fn enter_unasked(&mut self, tenants: &mut Tenants, tenant: Id) {
-        tenants[tenant].queued += 1;
-        self.used += 1;
+    /// A job goes into its lane: into room reserved for it, or without having asked, where there is
+    /// no limit to ask.
+    #[inline]
+    pub(super) fn enter(&mut self, account: &mut Account, is_reserved: bool) {
+        account.queued += 1;
+        if is_reserved {
+            account.reserved -= 1;
+        } else {
+            self.used += 1;
+        }
     }
 
     /// Takes a reservation back.
@@ -73,20 +73,12 @@ impl Waiting {
         self.serve(tenants, tenant, granted);
     }
 
-    /// A job has left its lane. Who gets its room is added to `granted`, to be woken.
+    /// A job has left its lane. `true`: somebody may wait for its room, [`serve`](Waiting::serve) him.
     #[inline]
-    pub(super) fn leave(
-        &mut self,
-        tenants: &mut Tenants,
-        tenant: Id,
-        granted: &mut Vec<Arc<Seat>>,
-    ) {
-        let account = &mut tenants[tenant];
+    pub(super) fn leave(&mut self, account: &mut Account) -> bool {
         account.queued -= 1;
         self.used -= 1;
-        if account.sitting > 0 || !self.ready.is_empty() {
-            self.serve(tenants, tenant, granted);
-        }
+        account.sitting > 0 || !self.ready.is_empty()
     }
 
     /// Queues a submitter that found no room; returns its number.
@@ -111,8 +103,8 @@ impl Waiting {
         self.update_ready(tenants, tenant);
     }
 
-    /// Hands out what room there is, after something has changed for `tenant`.
-    #[cold]
+    /// Hands out what room there is, after something has changed for `tenant`. Who gets it is added
+    /// to `granted`, to be woken.
     pub(super) fn serve(
         &mut self,
         tenants: &mut Tenants,

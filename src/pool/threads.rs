@@ -297,8 +297,8 @@ impl Server<'_> {
         if !(self.own().take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
-        let (admitted, overdue) = self.take_step(gate, gate.first());
-        self.withdraw_overdue(overdue);
+        let admitted = self.take_step(gate.first());
+        self.withdraw_overdue();
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
             self.core.check_idle();
@@ -307,15 +307,18 @@ impl Server<'_> {
     }
 
     /// Books what a token came to.
-    fn take_step(&self, gate: &Gate, step: Step) -> (Option<Admitted>, Option<Job>) {
+    #[inline]
+    fn take_step(&self, step: Step) -> Option<Admitted> {
         if step.admitted.is_some() {
             self.own().load().take();
-            gate.load().give();
         }
         if step.passes_on {
             self.leave_token();
         }
-        (step.admitted, step.overdue)
+        if step.overdue.is_some() {
+            self.overdue.set(step.overdue);
+        }
+        step.admitted
     }
 
     fn leave_token(&self) {
@@ -323,8 +326,8 @@ impl Server<'_> {
         self.core.sleep.job_pushed(self.slot);
     }
 
-    fn withdraw_overdue(&self, overdue: Option<Job>) {
-        if let Some(job) = overdue {
+    fn withdraw_overdue(&self) {
+        if let Some(job) = self.overdue.take() {
             self.core.withdraw_from_lanes(vec![job], Fate::Expired);
         }
     }
@@ -334,7 +337,7 @@ impl Server<'_> {
             turn: Some(self),
             ..self.core.stage(self.slot)
         });
-        self.withdraw_overdue(self.overdue.take());
+        self.withdraw_overdue();
         panicked
     }
 
@@ -358,9 +361,7 @@ impl Turn for Server<'_> {
         if lingers || is_wanted_here || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
-        let (admitted, overdue) = self.take_step(gate, gate.next(tenant));
-        self.admitted.set(admitted);
-        self.overdue.set(overdue);
+        self.admitted.set(self.take_step(gate.next(tenant)));
     }
 }
 
