@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fair::{Arena, Id, Weight};
+use crate::fair::{Arena, Id, Names, Weight};
 use crate::ledger::Seat;
 use crate::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Account {
 /// All accounts, by number and by name.
 pub(super) struct Tenants {
     accounts: Arena<Account>,
-    by_name: HashMap<Arc<str>, Id>,
+    by_name: HashMap<Arc<str>, Id, Names>,
     /// The account of jobs without a tenant. It stays, so that they need no look-up; while it has
     /// nothing going on it does not count as live, and starts afresh.
     nameless: Id,
@@ -93,9 +93,11 @@ impl Tenants {
         let mut accounts = Arena::new();
         let name: Arc<str> = Arc::from("");
         let nameless = accounts.insert(Account::new(Arc::clone(&name)));
+        let mut by_name = HashMap::with_hasher(Names::new());
+        by_name.insert(name, nameless);
         Tenants {
             accounts,
-            by_name: HashMap::from([(name, nameless)]),
+            by_name,
             nameless,
         }
     }

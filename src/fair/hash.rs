@@ -11,12 +11,12 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 /// prepared in advance. It is **not** a cryptographic hash: whoever can time single pushes at will
 /// may learn enough to build collisions, and then a push degrades towards a linear search. The
 /// secret never shows in the order of service, which no hash takes part in.
-pub(super) struct Names {
+pub(crate) struct Names {
     secret: u64,
 }
 
 impl Names {
-    pub(super) fn new() -> Names {
+    pub(crate) fn new() -> Names {
         Names {
             secret: RandomState::new().hash_one(0_u8),
         }
@@ -24,9 +24,15 @@ impl Names {
 
     /// The upper half of the 64-bit hash, which is what the table keeps.
     pub(super) fn hash<K: Hash>(&self, key: &K) -> u32 {
-        let mut folder = Folder { state: self.secret };
-        key.hash(&mut folder);
-        (folder.finish() >> 32) as u32
+        (self.hash_one(key) >> 32) as u32
+    }
+}
+
+impl BuildHasher for Names {
+    type Hasher = Folder;
+
+    fn build_hasher(&self) -> Folder {
+        Folder { state: self.secret }
     }
 }
 
@@ -43,7 +49,7 @@ fn fold(word: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-struct Folder {
+pub(crate) struct Folder {
     state: u64,
 }
 

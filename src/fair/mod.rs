@@ -25,12 +25,12 @@ mod weight;
 pub(crate) use self::arena::{Arena, Id};
 pub use self::drain::Drain;
 pub(crate) use self::front::Verdict;
+pub(crate) use self::hash::Names;
 pub use self::priority::Priority;
 pub use self::ticket::Ticket;
 pub use self::weight::Weight;
 
 use self::backlog::{Backlog, Order};
-use self::hash::Names;
 use self::job::Job;
 use self::lane::{Lane, Lanes, Turn};
 use self::rotation::{Pick, Rotation};

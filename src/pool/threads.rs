@@ -180,6 +180,7 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
         let server = Server {
             core,
             slot,
+            own: &core.slots[slot],
             bench: &bench,
             admitted: Cell::default(),
             overdue: Cell::default(),
@@ -222,6 +223,7 @@ fn succeed(core: &Arc<Core>, slot: usize, deque: Deque<Job>) -> Option<Deque<Job
 struct Server<'a> {
     core: &'a Core,
     slot: usize,
+    own: &'a Slot,
     bench: &'a Bench,
     /// With a limit: the job that was admitted when the last one ended, or on a token.
     admitted: Cell<Option<Admitted>>,
@@ -232,10 +234,6 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn own(&self) -> &Slot {
-        &self.core.slots[self.slot]
-    }
-
     /// The other slots, beginning with the next one.
     fn others(&self) -> impl Iterator<Item = &Slot> {
         let slots = &self.core.slots;
@@ -244,7 +242,7 @@ impl Server<'_> {
 
     /// Takes jobs over from another slot.
     fn take_over(&self) -> Option<Job> {
-        let (own, bench, sweeps) = (self.own(), self.bench, &self.core.sweeps);
+        let (own, bench, sweeps) = (self.own, self.bench, &self.core.sweeps);
         self.others()
             .find_map(|victim| own.take_from(victim, &bench.deque, sweeps))
     }
@@ -253,7 +251,7 @@ impl Server<'_> {
     /// way, so with some left over, one of those that sleep is told.
     fn refill(&self) -> Option<Job> {
         let (deque, sweeps) = (&self.bench.deque, &self.core.sweeps);
-        let job = self.own().refill(deque, sweeps);
+        let job = self.own.refill(deque, sweeps);
         let job = job.or_else(|| self.take_over())?;
         if !deque.is_empty() {
             self.core.sleep.job_pushed(self.slot);
@@ -262,7 +260,7 @@ impl Server<'_> {
     }
 
     fn has_work(&self) -> bool {
-        self.core.has_queued() || self.own().has_pinned()
+        self.core.has_queued() || self.own.has_pinned()
     }
 
     fn replaces_threads(&self) -> bool {
@@ -276,7 +274,7 @@ impl Server<'_> {
     /// here or at another slot.
     fn next_admitted(&self, gate: &Gate) -> Option<Job> {
         let in_hand = self.admitted.take();
-        if in_hand.is_none() && self.own().has_pinned() {
+        if in_hand.is_none() && self.own.has_pinned() {
             if let Some(job) = self.claim_pinned() {
                 return Some(job);
             }
@@ -289,12 +287,12 @@ impl Server<'_> {
     /// A job for this thread alone. It has no tenant, and needs no token; it comes when none is held,
     /// as the job behind the token would have to wait for it, and might be what it waits for.
     fn claim_pinned(&self) -> Option<Job> {
-        let mut jobs = std::iter::from_fn(|| self.own().take_pinned());
+        let mut jobs = std::iter::from_fn(|| self.own.take_pinned());
         jobs.find(|job| job.claim() == Claim::Ready)
     }
 
     fn take_up_token(&self, gate: &Gate) -> Option<Admitted> {
-        if !(self.own().take_token() || self.others().any(Slot::take_token)) {
+        if !(self.own.take_token() || self.others().any(Slot::take_token)) {
             return None;
         }
         let admitted = self.take_step(gate.first());
@@ -310,7 +308,7 @@ impl Server<'_> {
     #[inline]
     fn take_step(&self, step: Step) -> Option<Admitted> {
         if step.admitted.is_some() {
-            self.own().load().take();
+            self.own.load().take();
         }
         if step.passes_on {
             self.leave_token();
@@ -322,7 +320,7 @@ impl Server<'_> {
     }
 
     fn leave_token(&self) {
-        self.own().add_token();
+        self.own.add_token();
         self.core.sleep.job_pushed(self.slot);
     }
 
@@ -357,7 +355,7 @@ impl Turn for Server<'_> {
         let (Some(gate), Some(tenant)) = (&self.core.gate, self.tenant.take()) else {
             return;
         };
-        let is_wanted_here = self.own().has_pinned();
+        let is_wanted_here = self.own.has_pinned();
         if lingers || is_wanted_here || (panicked && self.replaces_threads()) {
             return self.pass_token_on(gate, tenant);
         }
@@ -381,7 +379,7 @@ impl Delegate for Server<'_> {
         if let Some(gate) = &self.core.gate {
             return self.next_admitted(gate);
         }
-        let pinned = self.own().take_pinned();
+        let pinned = self.own.take_pinned();
         pinned.or_else(|| self.bench.deque.pop().or_else(|| self.refill()))
     }
 
