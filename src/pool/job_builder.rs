@@ -66,7 +66,9 @@ impl<'a> JobBuilder<'a> {
     /// The tenant that the job belongs to, by name or by handle. Without one it belongs to the tenant
     /// `""`. **No effect on a pool without a limit**, and neither have weight and priority.
     pub fn tenant(mut self, tenant: impl IntoTenant) -> Self {
-        self.tenant = Some(tenant.into_tenant());
+        // Where nobody asks, no name is allocated: it was 150 instructions of 510 for an `execute`.
+        let is_asked_for = self.core.asks_for_tenants();
+        self.tenant = is_asked_for.then(|| tenant.into_tenant());
         self
     }
 

@@ -122,6 +122,11 @@ impl Core {
         self.times.is_some() || is_traced()
     }
 
+    /// Whether anybody asks whose job it is.
+    pub(super) fn asks_for_tenants(&self) -> bool {
+        self.gate.is_some() || self.times.is_some() || cfg!(feature = "tracing")
+    }
+
     fn watch(&self, options: &Options<'_>) -> Option<Watch> {
         let job = Watched {
             pool: &self.settings.name,
