@@ -11,7 +11,8 @@ use std::sync::{Arc, Barrier};
 
 use fairlane::Strategy::{LeastBusy, RoundRobin};
 use fairlane::{
-    FairQueue, JobHandle, PoolBuilder, Priority, SlotLoad, Strategy, Weight, WorkerPool, pick_slot,
+    CancelToken, FairQueue, JobHandle, PoolBuilder, Priority, SlotLoad, Strategy, Weight,
+    WorkerPool, pick_slot,
 };
 
 const WORKERS: usize = 2;
@@ -23,7 +24,7 @@ const WARM_UP: usize = 1_000;
 type Case = fn(usize);
 
 /// The first is the baseline: the loop alone.
-const CASES: [(&str, Case); 19] = [
+const CASES: [(&str, Case); 26] = [
     ("empty", |calls| measured(calls, |_| ())),
     ("pick_slot-round-robin-2", |n| pick(n, RoundRobin, 2, 1)),
     ("pick_slot-round-robin-64", |n| pick(n, RoundRobin, 64, 1)),
@@ -36,14 +37,33 @@ const CASES: [(&str, Case); 19] = [
         pick(n, LeastBusy, 1_024, 1)
     }),
     ("pick_slot-idle-1024", |n| pick(n, LeastBusy, 1_024, 0)),
+    // How a pool's own choice grows with its slots, of which one is idle.
+    ("execute-cancelled-2-slots", |n| execute_cancelled(n, 2)),
+    ("execute-cancelled-64-slots", |n| execute_cancelled(n, 64)),
+    ("execute-cancelled-256-slots", |n| execute_cancelled(n, 256)),
     ("execute-round-robin", |n| execute(n, builder(RoundRobin))),
     ("execute-least-busy", |n| execute(n, builder(LeastBusy))),
+    // Without a limit these say nothing that the pool could use: they are to equal the plain one.
+    ("execute-tenant", |n| {
+        execute_as_tenant(n, builder(LeastBusy))
+    }),
+    ("execute-priority", |n| {
+        execute_with_priority(n, builder(LeastBusy))
+    }),
+    ("execute-tenant-priority", |n| {
+        execute_as_tenant_with_priority(n, builder(LeastBusy))
+    }),
+    ("execute-named", |n| execute_as_named(n, builder(LeastBusy))),
     ("execute-queue-limit", |n| {
         execute(n, builder(LeastBusy).queue_limit(usize::MAX))
     }),
     ("execute-gated", |n| execute(n, builder(LeastBusy).fair())),
-    ("execute-gated-tenant", execute_as_tenant),
-    ("execute-gated-named", execute_as_named),
+    ("execute-gated-tenant", |n| {
+        execute_as_tenant(n, builder(LeastBusy).fair())
+    }),
+    ("execute-gated-named", |n| {
+        execute_as_named(n, builder(LeastBusy).fair())
+    }),
     ("submit", |n| submit(n, builder(LeastBusy))),
     ("submit-gated", |n| submit(n, builder(LeastBusy).fair())),
     ("join-finished", join_finished),
@@ -137,6 +157,32 @@ fn consume(i: usize) {
     black_box(i);
 }
 
+/// A job that is cancelled already is counted in at the slot that was picked, and settles there and
+/// then: nobody is woken. All slots but one are occupied, one after the other.
+fn execute_cancelled(calls: usize, slots: usize) {
+    let pool = build(WorkerPool::builder().workers(slots).stack_size(64 * 1024));
+    let [begun, lift] = [2, slots].map(|parties| Arc::new(Barrier::new(parties)));
+    for _ in 1..slots {
+        let barriers = [&begun, &lift].map(Arc::clone);
+        let block = move || {
+            for barrier in barriers {
+                barrier.wait();
+            }
+        };
+        assert!(pool.execute(block).is_ok());
+        begun.wait();
+    }
+    let token = CancelToken::new();
+    token.cancel();
+    let execute = |i| {
+        let job = pool.job().cancel_token(&token);
+        assert!(job.execute(move || consume(i)).is_ok());
+    };
+    (0..WARM_UP).for_each(execute);
+    measured(calls, execute);
+    lift.wait();
+}
+
 fn execute(calls: usize, builder: PoolBuilder) {
     let blocked = Blocked::new(build(builder));
     let execute = |i| assert!(blocked.pool.execute(move || consume(i)).is_ok());
@@ -144,16 +190,38 @@ fn execute(calls: usize, builder: PoolBuilder) {
     measured(calls, execute);
 }
 
-fn execute_as_tenant(calls: usize) {
-    let blocked = Blocked::new(build(builder(LeastBusy).fair()));
+fn execute_as_tenant(calls: usize, builder: PoolBuilder) {
+    let blocked = Blocked::new(build(builder));
     let tenant = blocked.pool.tenant("tenant");
     let execute = |i| assert!(tenant.execute(move || consume(i)).is_ok());
     (0..WARM_UP).for_each(execute);
     measured(calls, execute);
 }
 
-fn execute_as_named(calls: usize) {
-    let blocked = Blocked::new(build(builder(LeastBusy).fair()));
+fn execute_with_priority(calls: usize, builder: PoolBuilder) {
+    let blocked = Blocked::new(build(builder));
+    let execute = |i| {
+        let job = blocked.pool.job().priority(Priority::HIGH);
+        assert!(job.execute(move || consume(i)).is_ok());
+    };
+    (0..WARM_UP).for_each(execute);
+    measured(calls, execute);
+}
+
+fn execute_as_tenant_with_priority(calls: usize, builder: PoolBuilder) {
+    let blocked = Blocked::new(build(builder));
+    let tenant = blocked.pool.tenant("tenant");
+    let execute = |i| {
+        let job = tenant.job().weight(Weight::new(3));
+        let job = job.priority(Priority::HIGH);
+        assert!(job.execute(move || consume(i)).is_ok());
+    };
+    (0..WARM_UP).for_each(execute);
+    measured(calls, execute);
+}
+
+fn execute_as_named(calls: usize, builder: PoolBuilder) {
+    let blocked = Blocked::new(build(builder));
     let execute = |i| {
         let job = blocked.pool.job().tenant("tenant").weight(Weight::new(3));
         let job = job.priority(Priority::HIGH);
