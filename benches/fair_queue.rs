@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const LANES: [u64; 4] = [10, 1_000, 100_000, 1_000_000];
+const LANES: [u64; 5] = [1, 10, 1_000, 100_000, 1_000_000];
 const DEPTH: u64 = 10;
 
 /// How many distinct weights: lane `n` has weight `n % kinds + 1`.

@@ -1,6 +1,8 @@
 //! What a job costs its submitter and the pool, and how choosing a slot grows with their number.
 
 use std::hint::black_box;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
@@ -8,7 +10,7 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
 use fairlane::Strategy::{LeastBusy, RoundRobin};
-use fairlane::{SlotLoad, Strategy, WorkerPool, pick_slot};
+use fairlane::{CancelToken, Priority, SlotLoad, Strategy, Weight, WorkerPool, pick_slot};
 
 const SLOTS: [usize; 6] = [1, 2, 8, 64, 256, 1_024];
 const WORKERS: usize = 2;
@@ -55,6 +57,42 @@ fn pick_from(
     });
 }
 
+/// What a real pool needs to find its only idle slot: a job that is cancelled already is counted in at
+/// the slot that was picked, and settles there and then.
+fn pick_in_a_pool(c: &mut Criterion) {
+    let mut group = c.benchmark_group("execute cancelled, one slot idle");
+    for slots in SLOTS {
+        let builder = WorkerPool::builder().workers(slots).stack_size(64 * 1024);
+        let pool = builder.build().expect("threads");
+        let lift = block_all_but_one(&pool);
+        let token = CancelToken::new();
+        token.cancel();
+        group.bench_function(BenchmarkId::from_parameter(slots), |b| {
+            b.iter(|| pool.job().cancel_token(&token).execute(|| ()).is_ok());
+        });
+        drop(lift);
+    }
+    group.finish();
+}
+
+/// Occupies slot after slot until the sender is dropped.
+fn block_all_but_one(pool: &WorkerPool) -> Sender<()> {
+    let (lift, lifted) = mpsc::channel::<()>();
+    let lifted = Arc::new(Mutex::new(lifted));
+    let (begin, begun) = mpsc::channel();
+    for _ in 1..pool.workers() {
+        let (begin, lifted) = (begin.clone(), Arc::clone(&lifted));
+        let block = move || {
+            begin.send(()).expect("somebody waits for this");
+            // The first waits for the end, the others for the first.
+            drop(lifted.lock().map(|lifted| lifted.recv()));
+        };
+        assert!(pool.execute(block).is_ok());
+        begun.recv().expect("the job begins");
+    }
+    lift
+}
+
 /// The same two workers, with and without a gate in front.
 fn pools() -> [(&'static str, WorkerPool); 4] {
     let builder = |strategy| WorkerPool::builder().workers(WORKERS).strategy(strategy);
@@ -78,12 +116,40 @@ fn execute(c: &mut Criterion) {
 }
 
 fn flood(pool: &WorkerPool, jobs: u64) -> Duration {
+    flood_by(pool, jobs, || pool.execute(|| ()).is_ok())
+}
+
+fn flood_by(pool: &WorkerPool, jobs: u64, execute: impl Fn() -> bool) -> Duration {
     let start = Instant::now();
     for _ in 0..jobs {
-        assert!(pool.execute(|| ()).is_ok());
+        assert!(execute());
     }
     pool.wait_idle();
     start.elapsed()
+}
+
+/// What tenants, weights and priorities cost a pool without a limit, where they have no effect: the
+/// four are to be equal, in time here and in instructions by `benches/instructions.sh`.
+fn unlimited(c: &mut Criterion) {
+    let pool = WorkerPool::new(WORKERS).expect("threads");
+    let tenant = pool.tenant("tenant").with_weight(Weight::new(3));
+    let mut group = c.benchmark_group("execute without a limit");
+    group.throughput(Throughput::Elements(1));
+    let mut bench = |name, execute: &dyn Fn() -> bool| {
+        group.bench_function(name, |b| {
+            b.iter_custom(|jobs| flood_by(&pool, jobs, execute));
+        });
+    };
+    bench("plain", &|| pool.execute(|| ()).is_ok());
+    bench("by a tenant", &|| tenant.execute(|| ()).is_ok());
+    bench("with a priority", &|| {
+        pool.job().priority(Priority::HIGH).execute(|| ()).is_ok()
+    });
+    bench("by a tenant, with weight and priority", &|| {
+        let job = tenant.job().weight(Weight::new(3));
+        job.priority(Priority::HIGH).execute(|| ()).is_ok()
+    });
+    group.finish();
 }
 
 /// One job at a time.
@@ -118,5 +184,13 @@ fn sum_of(pool: &WorkerPool, jobs: u64) -> u64 {
     results.map(|result| result.expect("the job runs")).sum()
 }
 
-criterion_group!(benches, pick, execute, round_trip, batch);
+criterion_group!(
+    benches,
+    pick,
+    pick_in_a_pool,
+    execute,
+    unlimited,
+    round_trip,
+    batch
+);
 criterion_main!(benches);
