@@ -1,7 +1,13 @@
-//! Counts what is allocated, if the feature `count` asks for it; otherwise all numbers are NaN,
-//! which tables show as a dash.
+//! Counts what is allocated, in a program that has [`Counting`] for its allocator. In any other all
+//! numbers are NaN, which tables show as a dash.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::Sub;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+static FREED: AtomicUsize = AtomicUsize::new(0);
 
 /// What was allocated up to some moment, or between two.
 #[derive(Clone, Copy, Debug)]
@@ -26,70 +32,60 @@ impl Sub for Counts {
     }
 }
 
-/// Whether anything is counted.
-pub const COUNTING: bool = cfg!(feature = "count");
+/// Whether anything is counted: a program allocates before it can ask.
+fn is_counting() -> bool {
+    CALLS.load(Relaxed) > 0
+}
 
-#[cfg(not(feature = "count"))]
 pub fn so_far() -> Counts {
+    if !is_counting() {
+        return Counts {
+            calls: f64::NAN,
+            bytes: f64::NAN,
+            live: f64::NAN,
+        };
+    }
+    let bytes = BYTES.load(Relaxed);
     Counts {
-        calls: f64::NAN,
-        bytes: f64::NAN,
-        live: f64::NAN,
+        calls: CALLS.load(Relaxed) as f64,
+        bytes: bytes as f64,
+        live: bytes as f64 - FREED.load(Relaxed) as f64,
     }
 }
 
-#[cfg(feature = "count")]
-pub use counting::so_far;
+/// The system's allocator, counted.
+#[derive(Debug)]
+pub struct Counting;
 
-#[cfg(feature = "count")]
-mod counting {
-    use std::alloc::{GlobalAlloc, Layout, System};
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+fn count(allocated: usize, freed: usize) {
+    CALLS.fetch_add(1, Relaxed);
+    BYTES.fetch_add(allocated, Relaxed);
+    FREED.fetch_add(freed, Relaxed);
+}
 
-    use super::Counts;
-
-    static CALLS: AtomicUsize = AtomicUsize::new(0);
-    static BYTES: AtomicUsize = AtomicUsize::new(0);
-    static FREED: AtomicUsize = AtomicUsize::new(0);
-
-    #[global_allocator]
-    static ALLOCATOR: Counting = Counting;
-
-    struct Counting;
-
-    fn count(allocated: usize, freed: usize) {
-        CALLS.fetch_add(1, Relaxed);
-        BYTES.fetch_add(allocated, Relaxed);
-        FREED.fetch_add(freed, Relaxed);
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: everything is passed on to the system's allocator as it came.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            count(layout.size(), 0);
-            // SAFETY: the caller's promise.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-            FREED.fetch_add(layout.size(), Relaxed);
-            // SAFETY: the caller's promise.
-            unsafe { System.dealloc(pointer, layout) }
-        }
-
-        unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-            count(size, layout.size());
-            // SAFETY: the caller's promise.
-            unsafe { System.realloc(pointer, layout, size) }
-        }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
     }
 
-    pub fn so_far() -> Counts {
-        let bytes = BYTES.load(Relaxed);
-        Counts {
-            calls: CALLS.load(Relaxed) as f64,
-            bytes: bytes as f64,
-            live: bytes as f64 - FREED.load(Relaxed) as f64,
-        }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        FREED.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -12,8 +12,8 @@ use firq_core::{DequeueResult, EnqueueResult, Scheduler, SchedulerConfig, Task, 
 use crate::allocations;
 use crate::gate::{Gated, Handles, Heap, Ungated, weight};
 use crate::measure::{
-    Comparison, Config, Contestant, Countdown, Kind, burn, loops_per_micro, nanos_each, percentile,
-    resident,
+    Comparison, Config, Contestant, Countdown, Kind, Place, burn, loops_per_micro, nanos_each,
+    percentile, resident,
 };
 use crate::pools::{BoxedJob, join_threads, start_threads};
 use crate::table::Metric;
@@ -158,7 +158,7 @@ fn pop_cost(tenants: u64) -> Comparison {
             pop_contestant::<Scheduler<u64>>(tenants),
             pop_contestant::<Ours>(tenants),
         ],
-        isolated: false,
+        place: Place::Together,
     }
 }
 
@@ -207,7 +207,7 @@ fn memory() -> Comparison {
             memory_contestant::<Scheduler<u64>>(),
             memory_contestant::<Ours>(),
         ],
-        isolated: true,
+        place: Place::Apart,
     }
 }
 
@@ -250,7 +250,7 @@ fn latency() -> Comparison {
             latency_contestant::<FirqPool>(),
             latency_contestant::<Handles>(),
         ],
-        isolated: false,
+        place: Place::Together,
     }
 }
 

@@ -11,15 +11,15 @@ use fairlane::{Tenant, Weight, WorkerPool};
 
 use crate::fair::FirqPool;
 use crate::loads::from_producers;
-use crate::measure::{Comparison, Config, Contestant, Countdown, Kind, nanos_each};
+use crate::measure::{Comparison, Config, Contestant, Countdown, Kind, Place, nanos_each};
 use crate::pools::{BoxedJob, LockedQueue, Pool, Rayon, join_threads, start_threads};
 use crate::table::Metric;
 
 /// How many tenants share the pool, by turns.
-const TENANTS: [usize; 4] = [1, 10, 1_000, 100_000];
+pub const TENANTS: [usize; 4] = [1, 10, 1_000, 100_000];
 
 /// How many threads submit, by turns.
-const PRODUCERS: [usize; 2] = [1, 4];
+pub const PRODUCERS: [usize; 2] = [1, 4];
 
 /// What a gated load needs of a pool that lets at most as many jobs in as it has workers.
 ///
@@ -45,10 +45,15 @@ pub fn comparisons() -> Vec<Comparison> {
     cases.map(|(p, t)| comparison(p, t)).collect()
 }
 
+/// What a table is asked for by.
+pub fn name(producers: usize, tenants: usize) -> String {
+    format!("gate-{producers}-{tenants}")
+}
+
 fn comparison(producers: usize, tenants: usize) -> Comparison {
     const METRICS: &[Metric] = &[Metric::new("ns a job", 0)];
     Comparison {
-        name: format!("gate-{producers}-{tenants}"),
+        name: name(producers, tenants),
         title: format!("gate: producers {producers}, tenants {tenants}"),
         metrics: METRICS,
         contestants: vec![
@@ -58,7 +63,7 @@ fn comparison(producers: usize, tenants: usize) -> Comparison {
             contestant::<Handles>(producers, tenants),
             contestant::<Names>(producers, tenants),
         ],
-        isolated: false,
+        place: Place::Together,
     }
 }
 

@@ -10,6 +10,8 @@
 //! | f | jobs that spawn jobs: the call tree of `fib(25)` |
 //! | g | memory and allocations of queued jobs |
 //! | h | eight idle workers |
+//!
+//! Loads a, c and d are also run on a single core.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
@@ -18,15 +20,17 @@ use std::time::{Duration, Instant};
 
 use crate::allocations;
 use crate::measure::{
-    Comparison, Config, Countdown, burn, loops_per_micro, nanos_each, own_cpu, percentile, resident,
+    Comparison, Config, Countdown, Place, burn, loops_per_micro, nanos_each, own_cpu, percentile,
+    resident,
 };
 use crate::pools::{Load, LocalChildren, Ours, Pool, contestant, contestants};
 use crate::table::Metric;
 
-/// All tables.
+const NANOS: &[Metric] = &[Metric::new("ns a job", 0)];
+const TRIP: &[Metric] = &[Metric::new("p50, ns", 0), Metric::new("p99, ns", 0)];
+
+/// All tables on all cores.
 pub fn comparisons() -> Vec<Comparison> {
-    const NANOS: &[Metric] = &[Metric::new("ns a job", 0)];
-    const TRIP: &[Metric] = &[Metric::new("p50, ns", 0), Metric::new("p99, ns", 0)];
     const MAKESPAN: &[Metric] = &[Metric::new("makespan / ideal", 3)];
     const MEMORY: &[Metric] = &[
         Metric::new("resident bytes a queued job", 0),
@@ -49,7 +53,7 @@ pub fn comparisons() -> Vec<Comparison> {
             "the call tree of fib(25), as jobs",
             NANOS,
         )),
-        isolated(comparison::<Memory>(
+        apart(comparison::<Memory>(
             "g",
             "a million queued jobs, workers blocked",
             MEMORY,
@@ -58,15 +62,41 @@ pub fn comparisons() -> Vec<Comparison> {
     ]
 }
 
+/// Tables on a single core, where nobody can bring work while somebody spins.
+pub fn comparisons_on_one_core() -> Vec<Comparison> {
+    vec![
+        on_one_core(comparison::<OneProducer>(
+            "a",
+            "a million empty jobs",
+            NANOS,
+        )),
+        on_one_core(comparison::<KeptHandles>(
+            "c",
+            "100,000 results, kept and joined",
+            NANOS,
+        )),
+        on_one_core(comparison::<PingPong>("d", "ping-pong", TRIP)),
+    ]
+}
+
+fn on_one_core(comparison: Comparison) -> Comparison {
+    Comparison {
+        name: format!("one-core-{}", comparison.name),
+        title: format!("on one core, {}", comparison.title),
+        place: Place::OneCore,
+        ..comparison
+    }
+}
+
 fn with_local_children(mut comparison: Comparison) -> Comparison {
     let ours = contestant::<Tree, Ours<LocalChildren>>();
     comparison.contestants.push(ours);
     comparison
 }
 
-fn isolated(comparison: Comparison) -> Comparison {
+fn apart(comparison: Comparison) -> Comparison {
     Comparison {
-        isolated: true,
+        place: Place::Apart,
         ..comparison
     }
 }
@@ -77,13 +107,13 @@ fn comparison<L: Load>(name: &str, title: &str, metrics: &'static [Metric]) -> C
         title: format!("{name}: {title}"),
         metrics,
         contestants: contestants::<L>(),
-        isolated: false,
+        place: Place::Together,
     }
 }
 
 /// Lends a fresh, warmed-up pool to a load and stops it afterwards. The load may hand the reference
 /// to its jobs, which then need no counted one.
-fn with_pool<P: Pool>(workers: usize, load: impl FnOnce(&'static P) -> Vec<f64>) -> Vec<f64> {
+pub fn with_pool<P: Pool>(workers: usize, load: impl FnOnce(&'static P) -> Vec<f64>) -> Vec<f64> {
     loops_per_micro();
     let pool = Box::into_raw(Box::new(P::start(workers)));
     // SAFETY: it came from a box just now.

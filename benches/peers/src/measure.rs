@@ -10,6 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::table::Metric;
 
+/// More than this of one core used by others, in percent, and a table is worth nothing.
+const FOREIGN_LIMIT: f64 = 5.0;
+
 /// What all loads are told.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -61,8 +64,30 @@ pub struct Comparison {
     pub metrics: &'static [Metric],
     /// Its rows, the first being what all are compared with.
     pub contestants: Vec<Contestant>,
-    /// Whether each run gets a process of its own, because it measures that of its process.
-    pub isolated: bool,
+    /// Where it is run.
+    pub place: Place,
+}
+
+/// Where the rounds of a table are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All in one process.
+    Together,
+    /// Likewise, on one core.
+    OneCore,
+    /// Each run in a process of its own, because it is the process's memory that is measured, with
+    /// allocations counted.
+    Apart,
+}
+
+impl Place {
+    /// How many cores it has.
+    pub fn cores(self) -> usize {
+        match self {
+            Place::OneCore => 1,
+            Place::Together | Place::Apart => cores(),
+        }
+    }
 }
 
 /// What a contestant is to the comparison.
@@ -82,6 +107,26 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// CPU time of others, in percent of one core.
     pub foreign: f64,
+}
+
+impl Outcome {
+    /// Of no rounds yet.
+    pub fn of(contestants: &[Contestant]) -> Outcome {
+        Outcome {
+            rows: contestants.iter().map(empty_row).collect(),
+            foreign: 0.0,
+        }
+    }
+
+    /// Whether the machine was ours.
+    pub fn is_usable(&self) -> bool {
+        Self::is_usable_with(self.foreign)
+    }
+
+    /// Whether figures can be used if others took so much, in percent of one core.
+    pub fn is_usable_with(foreign: f64) -> bool {
+        foreign <= FOREIGN_LIMIT
+    }
 }
 
 /// The figures of one contestant.
@@ -104,18 +149,16 @@ impl Row {
 /// Runs every contestant once a round. A machine changes its pace while it is measured; so it hits
 /// all of them alike.
 pub fn interleave(contestants: &[Contestant], config: &Config) -> Outcome {
-    let mut rows: Vec<Row> = contestants.iter().map(empty_row).collect();
+    let mut outcome = Outcome::of(contestants);
     let watch = Watch::start();
     for round in 0..config.rounds {
         for index in order(round, contestants.len()) {
             let figures = (contestants[index].run)(config);
-            rows[index].rounds.push(figures);
+            outcome.rows[index].rounds.push(figures);
         }
     }
-    Outcome {
-        rows,
-        foreign: watch.foreign(),
-    }
+    outcome.foreign = watch.foreign();
+    outcome
 }
 
 /// The order in one round: another start and another stride each time, so that nobody always comes

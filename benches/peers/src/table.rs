@@ -2,10 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::measure::{Config, Kind, Outcome, Row, cores, median, ratio};
-
-/// More than this of one core used by others, and a table says that it is worth nothing.
-const FOREIGN_LIMIT: f64 = 5.0;
+use crate::measure::{Comparison, Config, Kind, Outcome, Row, median, ratio};
 
 /// One number that a load yields; less is better in all of them.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +37,10 @@ impl Metric {
 
 /// Prints a table: for each metric its median, the least and the greatest value, and how many times
 /// that of the first row and of the best peer it is.
-pub fn print(title: &str, metrics: &[Metric], outcome: &Outcome, config: &Config) {
-    println!("### {title}\n\n{}\n", conditions(outcome, config));
+pub fn print(comparison: &Comparison, outcome: &Outcome, config: &Config) {
+    let metrics = comparison.metrics;
+    let conditions = conditions(comparison.place.cores(), outcome.foreign, config);
+    println!("### {}\n\n{conditions}\n", comparison.title);
     println!("{}\n{}", heading(metrics, outcome), rule(metrics, outcome));
     for row in &outcome.rows {
         println!("{}", body(row, metrics, outcome));
@@ -49,16 +48,15 @@ pub fn print(title: &str, metrics: &[Metric], outcome: &Outcome, config: &Config
     println!();
 }
 
-/// Under which circumstances the table came about, and whether it may be used.
-fn conditions(outcome: &Outcome, config: &Config) -> String {
+/// Under which circumstances figures came about, and whether they may be used.
+pub fn conditions(cores: usize, foreign: f64, config: &Config) -> String {
     let mut text = format!(
-        "{} workers on {} cores, {} rounds, foreign CPU {:.1} % of one core.",
+        "{} workers on {cores} {}, {} rounds, foreign CPU {foreign:.1} % of one core.",
         config.workers,
-        cores(),
+        if cores == 1 { "core" } else { "cores" },
         config.rounds,
-        outcome.foreign
     );
-    if outcome.foreign > FOREIGN_LIMIT {
+    if !Outcome::is_usable_with(foreign) {
         text += " **Discard this table: others were using the machine.**";
     }
     if config.quick {
@@ -80,23 +78,33 @@ fn heading(metrics: &[Metric], outcome: &Outcome) -> String {
 
 fn rule(metrics: &[Metric], outcome: &Outcome) -> String {
     let columns = |(index, metric)| 2 + yardsticks(index, metric, outcome).count();
-    let columns: usize = metrics.iter().enumerate().map(columns).sum();
+    columns_rule(metrics.iter().enumerate().map(columns).sum())
+}
+
+/// The line below a heading, for names and so many columns of numbers.
+pub fn columns_rule(columns: usize) -> String {
     format!("|---|{}", "---:|".repeat(columns))
 }
 
 fn body(row: &Row, metrics: &[Metric], outcome: &Outcome) -> String {
-    let mut line = match row.kind {
-        Kind::Ours => format!("| **{}** |", row.name),
-        Kind::Peer | Kind::Reference => format!("| {} |", row.name),
-    };
+    let mut line = format!("| {} |", name(row));
     for (index, metric) in metrics.iter().enumerate() {
         let values = row.metric(index);
         line += &spread(&values, metric.digits);
         for (other, _) in yardsticks(index, metric, outcome) {
-            line += &times(ratio(&values, &other.metric(index)));
+            let times = times(ratio(&values, &other.metric(index)));
+            let _ = write!(line, " {times} |");
         }
     }
     line
+}
+
+/// Ours stand out.
+pub fn name(row: &Row) -> String {
+    match row.kind {
+        Kind::Ours => format!("**{}**", row.name),
+        Kind::Peer | Kind::Reference => row.name.to_owned(),
+    }
 }
 
 /// The rows that a metric is given in multiples of, with what to call them: the first row, and the
@@ -107,16 +115,21 @@ fn yardsticks<'a>(
     outcome: &'a Outcome,
 ) -> impl Iterator<Item = (&'a Row, &'static str)> {
     let peers = outcome.rows.iter().filter(|row| row.kind == Kind::Peer);
-    let best = peers.clone().min_by(|a, b| {
-        let [a, b] = [a, b].map(|row| median(&row.metric(index)));
-        a.total_cmp(&b)
-    });
-    let best = best.filter(|_| peers.count() > 1);
+    let best = best_peer(index, outcome).filter(|_| peers.count() > 1);
     let all = [outcome.rows.first(), best].into_iter();
     let named = all.zip(["", "the best peer, "]);
     let ratios = metric.ratios;
     let wanted = named.filter(move |_| ratios);
     wanted.filter_map(|(row, what)| Some((row?, what)))
+}
+
+/// The peer whose median is the least.
+pub fn best_peer(index: usize, outcome: &Outcome) -> Option<&Row> {
+    let peers = outcome.rows.iter().filter(|row| row.kind == Kind::Peer);
+    peers.min_by(|a, b| {
+        let [a, b] = [a, b].map(|row| median(&row.metric(index)));
+        a.total_cmp(&b)
+    })
 }
 
 /// A dash where nothing was measured.
@@ -126,14 +139,35 @@ fn spread(values: &[f64], digits: usize) -> String {
     }
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let median = median(values);
-    format!(" {median:.digits$} | {least:.digits$} – {most:.digits$} |")
+    let [median, least, most] = [median(values), least, most].map(|value| figure(value, digits));
+    format!(" {median} | {least} – {most} |")
 }
 
-fn times(ratio: f64) -> String {
-    if ratio < 0.1 {
-        format!(" {ratio:.4} |")
+/// With commas between thousands; a dash for what was not measured.
+pub fn figure(value: f64, digits: usize) -> String {
+    if value.is_nan() {
+        return String::from("–");
+    }
+    let text = format!("{value:.digits$}");
+    let whole = text.find('.').unwrap_or(text.len());
+    let mut grouped = String::new();
+    for (i, digit) in text.char_indices() {
+        let ahead = whole.saturating_sub(i);
+        if ahead > 0 && ahead % 3 == 0 && grouped.ends_with(|c: char| c.is_ascii_digit()) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// How many times something else.
+pub fn times(ratio: f64) -> String {
+    if ratio.is_nan() {
+        String::from("–")
+    } else if ratio < 0.1 {
+        format!("{ratio:.4}")
     } else {
-        format!(" {ratio:.2} |")
+        format!("{ratio:.2}")
     }
 }
