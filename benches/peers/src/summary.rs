@@ -34,7 +34,7 @@ impl Column {
     }
 }
 
-fn summaries() -> [Summary; 4] {
+fn summaries() -> [Summary; 5] {
     let of = |title, columns| Summary { title, columns };
     let load = |letter: &str| Column::new(letter, letter, 0);
     let one_core = |letter: &str| Column::new(letter, format!("one-core-{letter}"), 0);
@@ -66,6 +66,18 @@ fn summaries() -> [Summary; 4] {
                 Column::new("allocations a `submit`", "g", 3),
                 Column::new("CPU of 8 idle workers in 2 s, ms", "h", 0),
                 Column::new("wake, p50, ns", "h", 1),
+            ],
+        ),
+        of(
+            "The queue: ns a pop and a push, with so many tenants",
+            vec![
+                Column::new("pop, 1", "fair-pop-1", 1),
+                Column::new("1,000", "fair-pop-1000", 1),
+                Column::new("100,000", "fair-pop-100000", 1),
+                Column::new("push, 1", "fair-pop-1", 0),
+                Column::new("1,000", "fair-pop-1000", 0),
+                Column::new("100,000", "fair-pop-100000", 0),
+                Column::new("MB after a million tenants", "fair-memory", 0),
             ],
         ),
     ]
