@@ -452,4 +452,44 @@ mod tests {
         }
         assert_eq!(gate.drain().len(), 5_000);
     }
+
+    #[test]
+    fn a_push_does_not_wait_for_the_lock() {
+        use std::sync::mpsc;
+        use std::time::Duration;
+
+        let gate = gate(2);
+        let (sender, answer) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let lanes = gate.lock();
+            scope.spawn(|| sender.send(push(&gate)));
+            let answer = answer.recv_timeout(Duration::from_secs(60));
+            drop(lanes);
+            assert_eq!(answer, Ok(false), "no token to send");
+        });
+        assert_eq!(gate.drain().len(), 1);
+    }
+
+    #[test]
+    fn a_crowded_inbox_is_taken_to_the_lanes() {
+        let gate = gate(2);
+        let emptied = |_| {
+            push(&gate);
+            gate.inbox.is_empty()
+        };
+        assert!((0..300).any(emptied));
+    }
+
+    #[test]
+    fn a_token_leaves_again_for_what_has_come_to_the_inbox() {
+        let gate = gate(2);
+        let lanes = gate.lock();
+        assert!(!push(&gate));
+        assert!(!gate.bring_home(&lanes), "there is a job for it");
+        assert_eq!(gate.tokens(), 0);
+        drop(lanes);
+        assert!(gate.first().admitted.is_some());
+        assert!(gate.bring_home(&gate.lock()), "there is none");
+        assert_eq!(gate.tokens(), 1);
+    }
 }

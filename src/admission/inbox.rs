@@ -116,3 +116,30 @@ impl Inbox {
         lanes.arrivals = arrivals;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival() -> Arrival {
+        let request = Request {
+            who: Who::Nameless,
+            weight: None,
+            priority: Priority::NORMAL,
+        };
+        Arrival::new(request, Job::new(|| ()))
+    }
+
+    #[test]
+    fn it_gets_crowded_and_then_full() {
+        let inbox = Inbox::default();
+        assert!(inbox.is_empty());
+        let answers: Vec<_> = (0..=FULL).map(|_| inbox.put(arrival()).ok()).collect();
+        assert!(!inbox.is_empty());
+        let (calm, rest) = answers.split_at(CROWDED - 1);
+        let (crowded, full) = rest.split_at(FULL - CROWDED + 1);
+        assert!(calm.iter().all(|answer| *answer == Some(false)));
+        assert!(crowded.iter().all(|answer| *answer == Some(true)));
+        assert_eq!(full, [None]);
+    }
+}

@@ -305,10 +305,22 @@ mod tests {
             next = arena.first_from(next.expect("one more").index() + 1);
         }
         assert_eq!(next, None);
+        check(&arena);
         for id in ids {
             arena.remove(id);
         }
         assert!(arena.pages.is_empty() && arena.open.is_none() && arena.is_empty());
+    }
+
+    /// Each blank page is listed once, to be used again, and the list is no longer than the table.
+    fn check<T>(arena: &Arena<T>) {
+        let is_blank = |number: &usize| arena.pages[*number].used == 0;
+        let blank: Vec<_> = (0..arena.pages.len()).filter(is_blank).collect();
+        let listed = arena.blank.iter().map(|number| number.index());
+        let mut listed: Vec<_> = listed.filter(|n| *n < arena.pages.len()).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, blank);
+        assert!(arena.blank.len() <= arena.pages.len());
     }
 
     proptest! {
@@ -327,11 +339,71 @@ mod tests {
         let mut arena = Arena::new();
         let ids: Vec<_> = (0..100_000).map(|n| arena.insert(n)).collect();
         assert!(arena.pages.len() >= 100_000 / 64);
-        for &id in &ids[1..] {
+        let mut capacity = arena.pages.capacity();
+        for &id in ids[1..].iter().rev() {
             arena.remove(id);
+            let now = arena.pages.capacity();
+            if now != capacity {
+                // Seldom, and with room to grow again.
+                assert!(now <= capacity / 2 && now >= 2 * arena.pages.len());
+                capacity = now;
+            }
         }
         assert_eq!((arena.pages.len(), arena[ids[0]]), (1, 0));
-        assert!(arena.pages.capacity() <= MIN_TABLE);
+        assert!(arena.pages.capacity() <= MIN_TABLE && arena.blank.capacity() <= MIN_TABLE);
+    }
+
+    /// Pages that empty in any order: the list of blank ones follows the table.
+    #[test]
+    fn blank_pages_are_used_again() {
+        let mut arena = Arena::new();
+        let mut ids: Vec<_> = (0..10_000).map(|n| arena.insert(n)).collect();
+        let pages = arena.pages.len();
+        for round in 0..4 {
+            let (gone, kept): (Vec<_>, Vec<_>) = ids.iter().partition(|id| {
+                let page = id.index() / 64;
+                page % 4 == round || page > 100
+            });
+            for id in gone {
+                arena.remove(id);
+            }
+            check(&arena);
+            ids = kept;
+            while arena.len() < 10_000 {
+                ids.push(arena.insert(0));
+            }
+            check(&arena);
+            assert_eq!(arena.pages.len(), pages, "nothing is left unused");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_the_last_page_waits_for_the_next() {
+        let mut arena = Arena::new();
+        let id = arena.insert(0_u64);
+        let slots = arena.pages[0].slots.as_ptr();
+        arena.remove(id);
+        assert_eq!(arena.spare.as_ptr(), slots);
+        arena.insert(1);
+        assert_eq!(arena.pages[0].slots.as_ptr(), slots);
+        assert_eq!(arena.spare.capacity(), 0);
+    }
+
+    #[test]
+    fn a_page_is_as_large_as_it_may_be() {
+        let slots = |slot_bytes| 1 << page_shift(slot_bytes);
+        assert_eq!([1, 8, 128].map(slots), [64, 64, 64]);
+        assert_eq!([129, 256, 257].map(slots), [32, 32, 16]);
+        assert_eq!([4096, 4097, 8192, 100_000].map(slots), [2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn every_slot_has_a_number() {
+        assert_eq!(u32::MAX - MAX_SLOTS, 63);
+        assert_eq!(MAX_SLOTS % 64, 0, "whole pages");
+        let last = Id::new(MAX_SLOTS as usize - 1);
+        assert_eq!(Id::from_raw(last.raw()), Some(last));
+        assert_eq!(format!("{last:?}"), (MAX_SLOTS - 1).to_string());
     }
 
     #[test]

@@ -317,3 +317,45 @@ impl Rest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{FairQueue, Priority};
+
+    use super::{FEW, FEW_AGAIN, Rest};
+
+    /// The chains besides the best one of the only lane, and whether they are in trees.
+    fn rest(queue: &FairQueue<(), i32>) -> (usize, bool) {
+        let lane = queue.lanes.first_from(0).expect("something is queued");
+        match queue.lanes[lane].backlog.rest.as_deref() {
+            None => (0, false),
+            Some(Rest::Few(list)) => (list.len(), false),
+            Some(Rest::Many { chains, places }) => {
+                assert_eq!(chains.len(), places.len());
+                (chains.len(), true)
+            }
+        }
+    }
+
+    #[test]
+    fn many_priorities_are_kept_in_trees_until_they_are_few_again() {
+        let mut queue = FairQueue::new();
+        let mut tickets = Vec::new();
+        for priority in 0..=FEW as i32 + 1 {
+            tickets.push(queue.push((), Priority(priority), priority));
+            let others = priority as usize;
+            assert_eq!(rest(&queue), (others, others > FEW));
+        }
+        for others in (0..=FEW).rev() {
+            // The best of all, or the least of the others.
+            let gone = if others % 2 == 0 {
+                tickets.pop().unwrap()
+            } else {
+                tickets.remove(0)
+            };
+            assert!(queue.remove(gone).is_some());
+            assert_eq!(rest(&queue), (others, others > FEW_AGAIN));
+        }
+        assert_eq!(queue.pop().map(|(_, priority)| priority), Some(16));
+    }
+}

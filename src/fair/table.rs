@@ -24,7 +24,7 @@ const SLOTS_MOVED: usize = 32;
 const MIN_SLOTS: usize = 8;
 /// Slots in a page: 4 KiB.
 const PAGE: usize = 512;
-/// An empty table of up to this many slots keeps them.
+/// A table of up to this many slots keeps them. A larger one shrinks long before it is empty.
 const KEPT_SLOTS: usize = 64;
 
 /// Entries by hash. The caller tells entries with equal hashes apart.
@@ -66,9 +66,7 @@ impl Table {
         let removed = self.now.remove(entry) || self.old.remove(entry);
         debug_assert!(removed, "an entry that was inserted");
         self.move_some();
-        if self.len() == 0 && self.now.count > KEPT_SLOTS {
-            *self = Table::new();
-        } else if self.now.count > KEPT_SLOTS && self.len() * 8 < self.now.count {
+        if self.now.count > KEPT_SLOTS && self.len() * 8 < self.now.count {
             self.resize(self.now.count / 4);
         }
     }
@@ -259,10 +257,68 @@ mod tests {
         }
     }
 
+    fn hash(n: usize) -> u32 {
+        (n as u32).wrapping_mul(0x9E37_79B1)
+    }
+
+    #[test]
+    fn is_never_more_than_three_quarters_full() {
+        let mut table = Table::new();
+        for n in 0..1000 {
+            table.insert(hash(n), Id::new(n));
+            let least = ((n + 1) * 4).div_ceil(3).next_power_of_two();
+            assert_eq!(table.now.count, least.max(MIN_SLOTS));
+        }
+    }
+
+    #[test]
+    fn shrinks_to_a_quarter_when_seven_eighths_are_free() {
+        let mut table = Table::new();
+        (0..1000).for_each(|n| table.insert(hash(n), Id::new(n)));
+        let mut expected = table.now.count;
+        for n in (0..1000).rev() {
+            table.remove(hash(n), Id::new(n));
+            if expected > KEPT_SLOTS && n * 8 < expected {
+                expected /= 4;
+            }
+            assert_eq!(table.now.count, expected);
+        }
+        assert!(expected <= KEPT_SLOTS);
+    }
+
+    #[test]
+    fn a_small_table_keeps_its_slots() {
+        let mut table = Table::new();
+        (0..48).for_each(|n| table.insert(hash(n), Id::new(n)));
+        (0..48).for_each(|n| table.remove(hash(n), Id::new(n)));
+        assert_eq!((table.now.count, table.len()), (KEPT_SLOTS, 0));
+    }
+
+    #[test]
+    fn what_has_moved_is_freed_at_once() {
+        let mut table = Table::new();
+        let mut seen = 0;
+        for n in 0..100_000 {
+            table.insert(hash(n), Id::new(n));
+            let freed = table.old.pages.iter().take(table.moved / PAGE);
+            if table.old.len > 0 {
+                seen += freed.clone().count();
+                assert!(freed.into_iter().all(|page| page.is_empty()));
+            }
+        }
+        assert!(seen > 0, "moves take several operations");
+    }
+
+    #[test]
+    fn homes_are_spread_by_the_upper_bits() {
+        let slots = Slots::new(64);
+        let homes: Vec<_> = (0..64).map(|n| slots.home(n << (32 + 26))).collect();
+        assert!(homes.into_iter().eq(0..64));
+    }
+
     #[test]
     fn gives_its_slots_back() {
         let mut table = Table::new();
-        let hash = |n: usize| (n as u32).wrapping_mul(0x9E37_79B1);
         (0..100_000).for_each(|n| table.insert(hash(n), Id::new(n)));
         assert!(table.now.count >= 100_000);
         (1..100_000).for_each(|n| table.remove(hash(n), Id::new(n)));

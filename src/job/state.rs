@@ -312,4 +312,56 @@ mod tests {
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Detached);
         assert!(state.release(Ref::Entry));
     }
+
+    #[test]
+    fn a_move_changes_the_slot_alone() {
+        let state = State::new(3, &BOTH);
+        assert!(state.start_waiting());
+        assert!(state.move_to(4));
+        assert_eq!(state.phase(), Phase::Queued);
+        assert!(!state.release(Ref::Entry));
+        assert_eq!(state.settle(None), Settled::Awaited);
+        assert!(state.release(Ref::Handle));
+    }
+
+    #[test]
+    fn phases_are_told_apart() {
+        let state = State::new(0, &BOTH);
+        assert_eq!((state.phase(), state.is_settled()), (Phase::Queued, false));
+        assert!(state.claim_to_run().is_won());
+        assert_eq!((state.phase(), state.is_settled()), (Phase::Claimed, false));
+        assert_eq!(state.settle(None), Settled::Seen);
+        assert_eq!((state.phase(), state.is_settled()), (Phase::Settled, true));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_has_settled() {
+        let state = State::new(0, &BOTH);
+        assert!(state.start_waiting());
+        assert!(state.stop_waiting(), "it gave up in time");
+        assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
+        assert!(!state.start_waiting());
+        assert!(state.release(Ref::Handle));
+    }
+
+    #[test]
+    fn who_looks_at_a_sealed_job_waits_for_its_result() {
+        let looks: [fn(&State) -> bool; 2] = [State::is_settled, |state| !state.detach()];
+        for look in looks {
+            let state = State::new(0, &BOTH);
+            assert!(state.seal());
+            let begun = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                let looker = scope.spawn(|| {
+                    begun.wait();
+                    look(&state)
+                });
+                begun.wait();
+                (0..100).for_each(|_| std::thread::yield_now());
+                assert!(!looker.is_finished());
+                assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
+                assert!(looker.join().unwrap());
+            });
+        }
+    }
 }
