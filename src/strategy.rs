@@ -243,6 +243,14 @@ mod tests {
     }
 
     #[test]
+    fn references_to_slots_do_as_well() {
+        let slots = [4, 2, 3].map(|pending| SchedulerSlot::new("", pending));
+        let refs: Vec<&SchedulerSlot> = slots.iter().rev().collect();
+        let pick = pick_slot(Strategy::LeastBusy, &refs, 0).unwrap();
+        assert_eq!((pick.index, pick.slot.pending_count()), (1, 2));
+    }
+
+    #[test]
     fn names_round_trip_and_others_are_refused() {
         for strategy in [Strategy::RoundRobin, Strategy::LeastBusy] {
             assert_eq!(strategy.to_string().parse(), Ok(strategy));

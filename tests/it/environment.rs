@@ -10,6 +10,7 @@ use crate::common::{Counter, Flavour, Probe, assert_no_threads, finish, scenario
 
 #[cfg(target_os = "linux")]
 mod cores;
+mod elsewhere;
 #[cfg(unix)]
 mod fork;
 #[cfg(target_os = "linux")]

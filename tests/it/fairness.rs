@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fairlane::{CancelToken, FairQueue, JobHandle, Priority, Weight, WorkerPool};
+use fairlane::{CancelToken, FairQueue, JobHandle, PanicPolicy, Priority, Weight, WorkerPool};
 
 use crate::common::{Dice, Flavour, assert_matches, eventually, finish, hold_workers};
 
@@ -555,3 +555,42 @@ by_strategy!(one_that_waits_for_the_next_does_not_hold_it_up, |flavour| {
     assert_eq!(pool.stats().panicked, 0);
     finish_gated(pool);
 });
+
+by_strategy!(
+    a_tenant_whose_jobs_panic_gets_its_share_and_no_more,
+    |flavour| {
+        let policies = [
+            PanicPolicy::Keep,
+            PanicPolicy::Restart { max_restarts: 100 },
+        ];
+        for (policy, weights) in policies.into_iter().zip([[1, 1, 1], [3, 2, 1]]) {
+            let builder = flavour.builder().workers(1).fair().on_panic(policy);
+            let pool = flavour.build(builder);
+            let lanes = letters()
+                .zip(weights)
+                .map(|(name, weight)| (name, weight, 30));
+            let expected = order_of(&pool, &lanes.collect::<Vec<_>>());
+            let order = Order::new();
+            let held = hold_workers(&pool, 1);
+            for (name, weight) in letters().zip(weights) {
+                let job = pool.job().tenant(name.to_string());
+                let job = job.weight(Weight::new(weight));
+                for _ in 0..30 {
+                    let note = order.note(name);
+                    let run = move || {
+                        note();
+                        if name == 'A' {
+                            std::panic::resume_unwind(Box::new("as asked"));
+                        }
+                    };
+                    job.clone().execute(run).unwrap();
+                }
+            }
+            held.release();
+            pool.wait_idle();
+            assert_eq!(order.take().into_iter().collect::<String>(), expected);
+            assert_eq!(pool.stats().panicked, 30);
+            finish_gated(pool);
+        }
+    }
+);

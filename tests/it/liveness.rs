@@ -10,6 +10,8 @@ use crate::common::{Counter, Dice, Gate, Probe, finish, hold_workers, rounds, sc
 
 mod idle;
 mod joins;
+#[cfg(target_os = "linux")]
+mod strays;
 
 /// Runs `job` inside `pool`, with the pool at hand.
 fn inside<T: Send + 'static>(

@@ -531,3 +531,33 @@ scenario!(the_closure_is_dropped_once, |flavour| {
     }
     finish(pool);
 });
+
+scenario!(no_hint_and_no_bound_is_taken_for_memory, |flavour| {
+    /// Says that it has more items than there can be, or none, and has five.
+    struct Boasts(std::ops::Range<u32>, (usize, Option<usize>));
+    impl Iterator for Boasts {
+        type Item = u32;
+        fn next(&mut self) -> Option<u32> {
+            self.0.next()
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            self.1
+        }
+    }
+    let pool = flavour.pool(2);
+    for hint in [
+        (usize::MAX, None),
+        (usize::MAX, Some(usize::MAX)),
+        (0, Some(0)),
+    ] {
+        for order in BOTH {
+            for in_flight in [1, usize::MAX] {
+                let mut mapped = order.map_in_flight(in_flight, &pool, Boasts(0..5, hint), |n| n);
+                let first = mapped.next().unwrap().unwrap();
+                let _ = mapped.size_hint();
+                assert_eq!(first + mapped.map(Result::unwrap).sum::<u32>(), 10);
+            }
+        }
+    }
+    finish(pool);
+});

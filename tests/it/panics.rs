@@ -1,6 +1,7 @@
 //! A panic reaches whoever joins, and costs neither a thread nor a slot.
 
 mod restart;
+mod unwinding;
 
 use std::any::Any;
 use std::collections::HashSet;

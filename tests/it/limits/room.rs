@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlane::{CancelToken, JobError, JobHandle, Rejected, Submit, Tenant, Weight, WorkerPool};
+use fairlane::{
+    CancelToken, JobError, JobHandle, PanicPolicy, Rejected, Submit, Tenant, Weight, WorkerPool,
+};
 
 use super::{Waits, assert_all_tokens_work};
 use crate::common::{
@@ -614,4 +616,34 @@ by_strategy!(giving_up_races_the_room_that_comes, |flavour| {
     pool.wait_idle();
     probe.assert_all_dropped(1);
     finish_gated(pool);
+});
+
+by_strategy!(limits_as_large_as_they_get_hold_nobody_up, |flavour| {
+    let builder = || {
+        let policy = PanicPolicy::Restart {
+            max_restarts: u32::MAX,
+        };
+        let builder = flavour.builder().workers(2).queue_limit(usize::MAX);
+        builder.on_panic(policy)
+    };
+    for builder in [builder(), builder().concurrency(usize::MAX)] {
+        let pool = flavour.build(builder);
+        let tenant = pool.tenant("t").with_max_running(usize::MAX);
+        let tenant = tenant.with_queue_limit(usize::MAX).with_weight(Weight::MAX);
+        let probe = Probe::new();
+        let held = hold_workers(&pool, 2);
+        for priority in [i32::MIN, i32::MAX, 0] {
+            for _ in 0..100 {
+                let job = tenant.job().priority(priority);
+                job.clone().execute(probe.job()).unwrap();
+                drop(job.try_submit(probe.job()).unwrap());
+            }
+        }
+        assert_eq!(pool.stats().queued, 600);
+        held.release();
+        pool.wait_idle();
+        probe.assert_all_dropped(600);
+        drop(tenant);
+        finish_gated(pool);
+    }
 });
