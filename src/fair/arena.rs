@@ -359,6 +359,7 @@ mod tests {
         let mut arena = Arena::new();
         let mut ids: Vec<_> = (0..10_000).map(|n| arena.insert(n)).collect();
         let pages = arena.pages.len();
+        assert_eq!(pages, 10_000_usize.div_ceil(64));
         for round in 0..4 {
             let (gone, kept): (Vec<_>, Vec<_>) = ids.iter().partition(|id| {
                 let page = id.index() / 64;
@@ -375,6 +376,18 @@ mod tests {
             check(&arena);
             assert_eq!(arena.pages.len(), pages, "nothing is left unused");
         }
+    }
+
+    /// From the first page to the last: the table is cut off only at the end, and the list with it.
+    #[test]
+    fn the_list_of_blank_pages_goes_with_the_table() {
+        let mut arena = Arena::new();
+        let ids: Vec<_> = (0..2_000).map(|n| arena.insert(n)).collect();
+        for id in ids {
+            arena.remove(id);
+            check(&arena);
+        }
+        assert!(arena.pages.is_empty() && arena.blank.is_empty());
     }
 
     #[test]

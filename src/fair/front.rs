@@ -98,3 +98,58 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Some((key, item))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Priority;
+
+    /// Jobs 0 to 5, by turns of two tenants.
+    fn by_turns() -> (FairQueue<&'static str, u32>, Vec<Ticket>) {
+        let mut queue = FairQueue::new();
+        let push = |job| queue.push(["a", "b"][job as usize % 2], Priority::NORMAL, job);
+        let tickets = (0..6).map(push).collect();
+        (queue, tickets)
+    }
+
+    #[test]
+    fn a_slot_names_its_job_while_that_is_queued() {
+        let (mut queue, tickets) = by_turns();
+        let slots: Vec<_> = tickets.into_iter().map(Ticket::slot).collect();
+        assert!(slots.iter().all(|&slot| slot != 0));
+        for (&slot, job) in slots.iter().zip(0..) {
+            assert_eq!(queue.item_at(slot), Some(&job));
+        }
+        assert_eq!(queue.remove_at(slots[3]), Some(("b", 3)));
+        assert_eq!(queue.item_at(slots[3]), None);
+        assert_eq!(queue.remove_at(slots[3]), None);
+        assert_eq!(queue.remove_at(0), None);
+        let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(left, [("a", 0), ("b", 1), ("a", 2), ("b", 5), ("a", 4)]);
+    }
+
+    #[test]
+    fn peek_shows_what_pop_takes() {
+        let (mut queue, _) = by_turns();
+        for _ in 0..6 {
+            let next = queue.peek().map(|(tenant, job)| (*tenant, *job));
+            assert_eq!(next, queue.pop());
+        }
+        assert_eq!(queue.peek(), None);
+    }
+
+    #[test]
+    fn what_is_withdrawn_costs_its_tenant_no_turn() {
+        let (mut queue, _) = by_turns();
+        let judge = |job: &u32| match job {
+            0 | 2 => Verdict::Withdraw,
+            _ => Verdict::Serve,
+        };
+        let taken: Vec<_> = std::iter::from_fn(|| queue.take_next(judge)).collect();
+        assert_eq!(
+            taken,
+            [("a", 0), ("a", 2), ("a", 4), ("b", 1), ("b", 3), ("b", 5)]
+        );
+        assert!(queue.is_empty());
+    }
+}

@@ -260,6 +260,7 @@ mod tests {
         assert_eq!(state.claim_to_run(), Claim::Won { slot: 3 });
         assert_eq!(state.claim_to_run(), Claim::Runs);
         assert_eq!(state.claim_to_drop(), Claim::Runs);
+        assert!(!Claim::Runs.is_won() && !Claim::NeverRuns.is_won());
 
         let state = State::new(3, &BOTH);
         assert_eq!(state.claim_to_drop(), Claim::Won { slot: 3 });
@@ -284,6 +285,35 @@ mod tests {
         assert_eq!(state.phase(), Phase::Settled);
         assert!(!state.detach(), "a settled job's result is the handle's");
         assert!(state.release(Ref::Handle));
+    }
+
+    #[test]
+    fn any_reference_alone_keeps_the_memory() {
+        for (first, last) in [
+            (Ref::Entry, Ref::Handle),
+            (Ref::Handle, Ref::Entry),
+            (Ref::Entry, Ref::Token),
+            (Ref::Token, Ref::Entry),
+            (Ref::Handle, Ref::Token),
+        ] {
+            let state = State::new(3, &[first, last]);
+            assert!(!state.release(first), "{last:?} is left");
+            assert!(state.release(last));
+        }
+    }
+
+    /// Two threads go through the same jobs, so that they often meet.
+    #[test]
+    fn of_two_who_release_at_once_one_frees() {
+        let states: Vec<_> = (0..20_000).map(|_| State::new(0, &BOTH)).collect();
+        let release = |held| states.iter().map(move |state| state.release(held));
+        let (ones, others) = std::thread::scope(|scope| {
+            let ones = scope.spawn(|| release(Ref::Entry).collect::<Vec<_>>());
+            let others: Vec<_> = release(Ref::Handle).collect();
+            (ones.join().unwrap(), others)
+        });
+        let mut pairs = ones.into_iter().zip(others);
+        assert!(pairs.all(|(one, other)| one != other));
     }
 
     #[test]

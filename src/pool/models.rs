@@ -55,7 +55,7 @@ fn closing_and_a_submit() {
 fn closing_and_a_submit_through_the_gate() {
     check(
         "pool with a limit: close, submit",
-        Bound::Preemptions(2),
+        Bound::Preemptions(3),
         || {
             let pool = build(WorkerPool::builder().workers(1).fair());
             let theirs = Arc::clone(&pool);
@@ -74,7 +74,7 @@ fn closing_and_a_submit_through_the_gate() {
 fn a_gate_that_hands_over_and_a_cancel() {
     check(
         "pool with a limit: hand-over, cancel",
-        Bound::Preemptions(2),
+        Bound::Preemptions(3),
         || {
             let pool = build(WorkerPool::builder().workers(1).fair());
             pool.execute(|| ()).unwrap();
@@ -95,7 +95,7 @@ fn a_gate_that_hands_over_and_a_cancel() {
 fn a_gate_that_hands_over_and_a_token() {
     check(
         "pool with a limit: hand-over, token",
-        Bound::Preemptions(2),
+        Bound::Preemptions(3),
         || {
             let pool = build(WorkerPool::builder().workers(1).fair());
             let token = CancelToken::new();
@@ -195,7 +195,7 @@ fn a_sweep_and_a_slot_that_runs() {
 fn a_nested_join() {
     check(
         "pool: a nested join, a thief",
-        Bound::Preemptions(1),
+        Bound::Preemptions(2),
         || {
             let pool = build(WorkerPool::builder().workers(2));
             let theirs = Arc::clone(&pool);
@@ -214,7 +214,7 @@ fn a_nested_join() {
 fn a_submit_that_waits_for_room() {
     check(
         "pool: a queue limit, two submitters",
-        Bound::Preemptions(2),
+        Bound::Preemptions(3),
         || {
             let pool = build(WorkerPool::builder().workers(1).queue_limit(1));
             let theirs = Arc::clone(&pool);

@@ -485,3 +485,32 @@ scenario!(many_deadlines_at_once, |flavour| {
     assert_eq!((stats.completed, stats.expired), (ran as u64, expired));
     finish(pool);
 });
+
+scenario!(timeouts_that_race_the_result_lose_nothing, |flavour| {
+    let pool = flavour.pool(2);
+    let mut dice = Dice::new(11);
+    let mut late = 0;
+    for round in 0..rounds(20_000) {
+        let result = Arc::new(round);
+        let weak = Arc::downgrade(&result);
+        let spins = dice.roll(200);
+        let work = move || {
+            (0..spins).for_each(|_| std::hint::spin_loop());
+            result
+        };
+        let mut job = pool.submit(work).unwrap();
+        let result = loop {
+            match job.join_timeout(Duration::from_nanos(dice.roll(2_000))) {
+                Ok(result) => break result.unwrap(),
+                Err(handle) => {
+                    late += 1;
+                    job = handle;
+                }
+            }
+        };
+        assert_eq!((*result, weak.strong_count()), (round, 1));
+    }
+    assert!(late > 0, "no timeout was ever too short");
+    assert_eq!(pool.stats().completed, rounds(20_000) as u64);
+    finish(pool);
+});
