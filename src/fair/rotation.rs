@@ -264,3 +264,25 @@ impl Rotation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{FairQueue, Priority};
+
+    /// However long a queue is used, its clock stays far from its end if it runs empty now and then.
+    #[test]
+    fn the_clock_starts_again_when_nothing_is_queued() {
+        let mut queue = FairQueue::new();
+        for _ in 0..3 {
+            for job in 0..4 {
+                queue.push(job % 2, Priority::NORMAL, job);
+            }
+            let last = queue.push(2, Priority::NORMAL, 4);
+            assert!(queue.hold(&2));
+            while queue.pop().is_some() {}
+            assert_ne!(queue.rotation.clock.now(), 0, "a held lane is one");
+            assert!(queue.remove(last).is_some());
+            assert_eq!(queue.rotation.clock.now(), 0);
+        }
+    }
+}

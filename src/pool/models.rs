@@ -95,7 +95,7 @@ fn a_gate_that_hands_over_and_a_cancel() {
 fn a_gate_that_hands_over_and_a_token() {
     check(
         "pool with a limit: hand-over, token",
-        Bound::Preemptions(3),
+        Bound::Preemptions(2),
         || {
             let pool = build(WorkerPool::builder().workers(1).fair());
             let token = CancelToken::new();
