@@ -73,8 +73,11 @@ struct Carrier<F> {
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        // Nobody listens any more once the consumer has been dropped.
-        let _ = self.link.settled.send(self.key);
+        // Who only ever meets a full queue takes nothing out, and the channel must not grow for that.
+        if !self.is_void() {
+            // Nobody listens any more once the consumer has been dropped.
+            let _ = self.link.settled.send(self.key);
+        }
     }
 }
 
@@ -107,8 +110,8 @@ impl<T> Settling<T> {
         }
     }
 
-    /// Calls `f` while the notice of this key says that it is void. The key is not used any more; that
-    /// the notice puts it into the channel does no harm.
+    /// Calls `f` while the notice of this key says that it is void. If `f` drops it, it is never given.
+    /// The key is not used any more.
     pub(super) fn void<R>(&self, key: u64, f: impl FnOnce() -> R) -> R {
         self.link.void.store(key, Ordering::Relaxed);
         let result = f();
@@ -235,5 +238,34 @@ impl<T> Settling<T> {
 impl<T> Drop for Settling<T> {
     fn drop(&mut self) {
         self.cancel_from(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_was_not_accepted_leaves_no_notice() {
+        let mut settling = Settling::<()>::new();
+        let notice = settling.notice();
+        let key = notice.key();
+        let job = notice.given_after(Notice::is_void);
+        assert!(settling.void(key, job), "it can see that it is void");
+        assert_eq!(settling.noticed(), None);
+
+        // Any other comes to one, whether it runs or not.
+        for runs in [true, false] {
+            let notice = settling.notice();
+            let key = notice.key();
+            let job = notice.given_after(Notice::is_void);
+            assert!(!if runs {
+                job()
+            } else {
+                drop(job);
+                false
+            });
+            assert_eq!(settling.noticed(), Some(key));
+        }
     }
 }
