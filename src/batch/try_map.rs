@@ -5,6 +5,7 @@ use super::settling::Settling;
 use super::{Submit, default_in_flight};
 use crate::error::{JobError, TryMapError};
 use crate::sync::Arc;
+use crate::unwind;
 
 /// The call of [`Submit::try_map`] while it runs.
 ///
@@ -28,17 +29,28 @@ impl<R, E> TryMap<R, E> {
             Ok(Err(error)) => TryMapError::Failed(error),
             Err(error) => TryMapError::Job(error),
         };
-        if self.first.as_ref().is_none_or(|(first, _)| key < *first) {
-            self.first = Some((key, failure));
+        let is_first = self.first.as_ref().is_none_or(|(first, _)| key < *first);
+        let spare = if is_first {
             self.jobs.cancel_from(key + 1);
-        }
+            self.first.replace((key, failure))
+        } else {
+            Some((key, failure))
+        };
+        unwind::discard(spare);
     }
 
-    fn finish(self) -> Result<Vec<R>, TryMapError<E>> {
-        match self.first {
+    fn finish(mut self) -> Result<Vec<R>, TryMapError<E>> {
+        match self.first.take() {
             Some((_, failure)) => Err(failure),
-            None => Ok(self.results.into_iter().flatten().collect()),
+            None => Ok(self.results.drain(..).flatten().collect()),
         }
+    }
+}
+
+impl<R, E> Drop for TryMap<R, E> {
+    fn drop(&mut self) {
+        // Results that nobody gets, at an error or when the input has panicked.
+        self.results.drain(..).flatten().for_each(unwind::discard);
     }
 }
 

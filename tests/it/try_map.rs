@@ -1,12 +1,13 @@
 //! `try_map`: all results, or the error that a loop would have met first.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairlane::{Inline, JobError, Submit, TryMapError};
+use fairlane::{CancelToken, Inline, JobError, Submit, TryMapError};
 
 use crate::common::*;
-use crate::panics::quiet_panic;
+use crate::panics::{Bomb, defuse, quiet_panic};
 
 #[derive(Debug, PartialEq)]
 struct Odd(usize);
@@ -183,5 +184,88 @@ scenario_once!(errors_read_like_what_they_hold, |flavour| {
         *refused.downcast::<JobError>().unwrap(),
         JobError::Discarded
     ));
+    finish(pool);
+});
+
+/// What a call returned or panicked with; a bomb that came out of it is no more.
+fn contained<T>(call: impl FnOnce() -> T) -> Result<T, &'static str> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| match payload.downcast::<&str>() {
+        Ok(message) => *message,
+        Err(bomb) => {
+            std::mem::forget(bomb);
+            "a bomb"
+        }
+    })
+}
+
+scenario!(the_source_may_panic, |flavour| {
+    let pool = flavour.pool(1);
+    let held = hold_workers(&pool, 1);
+    let probe = Probe::new();
+    let items = (0..).map(|n| match n {
+        1 => quiet_panic("the source"),
+        _ => probe.capture(),
+    });
+    let run = |captured: Captured| Ok::<_, ()>(captured.run());
+    let outcome = contained(|| pool.try_map(items, run));
+    assert_eq!(outcome.err(), Some("the source"));
+    probe.assert_all_dropped(0);
+    assert_eq!(pool.stats().cancelled, 1);
+    held.release();
+    finish(pool);
+});
+
+scenario!(results_that_nobody_gets_are_dropped_safely, |flavour| {
+    let pool = flavour.pool(2);
+    let f = |n| if n < 3 { Ok(Bomb(2)) } else { Err(Odd(n)) };
+    let outcome = contained(|| pool.try_map(0..10, f).map(drop));
+    assert_eq!(outcome.map(failed), Ok(Odd(3)));
+
+    // Of two errors the caller gets the first one.
+    let later = Counter::new();
+    let f = move |n| {
+        match n {
+            0 => later.wait_for(1),
+            _ => later.bump(),
+        }
+        Err::<(), _>((n, Bomb(2)))
+    };
+    match contained(|| pool.try_map(0..2, f)) {
+        Ok(Err(TryMapError::Failed((0, bomb)))) => defuse(bomb),
+        Ok(other) => {
+            std::mem::forget(other);
+            panic!("not the first error");
+        }
+        Err(message) => panic!("{message}"),
+    }
+
+    let items = (0..10).inspect(|n| {
+        if *n == 8 {
+            quiet_panic("the source")
+        }
+    });
+    let outcome = contained(|| pool.try_map(items, |_| Ok::<_, ()>(Bomb(2))).map(drop));
+    assert_eq!(outcome.err(), Some("the source"));
+    finish(pool);
+});
+
+scenario!(items_and_results_of_no_size, |flavour| {
+    let pool = flavour.pool(1);
+    let units = pool.try_map(std::iter::repeat_n((), 1_000), Ok::<_, ()>);
+    assert_eq!(units.unwrap().len(), 1_000);
+    let nothing = pool.try_map(std::iter::empty::<()>(), Ok::<_, ()>);
+    assert_eq!(nothing.unwrap().len(), 0);
+    finish(pool);
+});
+
+scenario!(with_a_token_for_all_items, |flavour| {
+    let pool = flavour.pool(1);
+    let token = CancelToken::new();
+    let job = pool.job().cancel_token(&token);
+    assert_eq!(Submit::try_map(&job, [0, 2], even).unwrap(), [0, 1]);
+    token.cancel();
+    let error = job_error(Submit::try_map(&job, 0.., even));
+    assert!(error.is_cancelled(), "and the endless input is left alone");
+    drop(job);
     finish(pool);
 });
