@@ -83,14 +83,15 @@ impl<'scope> List<'scope> {
 
 /// A job whose handle was dropped, of whatever type.
 trait Unjoined: Send {
-    fn run_in_place(&self) -> bool;
+    /// See [`JobHandle::advance`].
+    fn advance(&self) -> bool;
     fn is_finished(&self) -> bool;
     fn panic(self: Box<Self>) -> Option<PanicPayload>;
 }
 
 impl<T: Send> Unjoined for JobHandle<T> {
-    fn run_in_place(&self) -> bool {
-        JobHandle::run_in_place(self)
+    fn advance(&self) -> bool {
+        JobHandle::advance(self)
     }
 
     fn is_finished(&self) -> bool {
@@ -140,12 +141,12 @@ impl<'scope> Jobs<'scope> {
         }
     }
 
-    /// Waits until all jobs are gone. On a thread of the pool, those that are still queued run here:
-    /// there may be nobody else to do it. In a forked child the jobs are the parent's, and nobody here
-    /// will touch what they borrow.
+    /// Waits until all jobs are gone. On a thread of the pool, those that are still queued run here,
+    /// and one that is sweeping the pool withdraws them: there may be nobody else to do it. In a
+    /// forked child the jobs are the parent's, and nobody here will touch what they borrow.
     fn wait(&self, core: &Core) {
         while self.count.get() > 0 && !core.is_forked() {
-            if !self.run_queued_in_place() {
+            if !self.advance_queued() {
                 thread::park();
             }
         }
@@ -167,13 +168,14 @@ impl<'scope> Jobs<'scope> {
         }
     }
 
-    /// Runs the queued jobs of the scope on this thread, if it may. `false` if there were none.
-    fn run_queued_in_place(&self) -> bool {
+    /// Gets the queued jobs of the scope on that may wait for this very thread. `false` if there were
+    /// none.
+    fn advance_queued(&self) -> bool {
         // Taken out, since user code runs under no lock.
         let mut jobs = self.unjoined.lock().take();
-        let ran = jobs.iter().filter(|job| job.run_in_place()).count();
+        let advanced = jobs.iter().filter(|job| job.advance()).count();
         self.unjoined.lock().jobs.append(&mut jobs);
-        ran > 0
+        advanced > 0
     }
 }
 
@@ -274,6 +276,9 @@ impl WorkerPool {
     /// Inside a job of the same pool it works as well: jobs of the scope that are still queued when
     /// it ends run in place, and no others; not those whose handle was leaked, though. In a forked
     /// child nothing is accepted.
+    ///
+    /// A job that somebody calls off, by [`cancel_queued`](WorkerPool::cancel_queued) for one, is gone
+    /// as well, and nothing is raised for it. Who has to know whether all of them ran joins them.
     ///
     /// ```
     /// use fairlane::WorkerPool;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fairlane::{CancelToken, JobError, Rejected, Scope};
 
 use crate::common::*;
-use crate::panics::quiet_panic;
+use crate::panics::{Bomb, panicking, quiet_panic};
 
 /// A result that submits to its scope when it is dropped, so many times in a row.
 struct Again<'scope, 'env> {
@@ -256,6 +256,71 @@ scenario!(
             job();
         });
         probe.assert_all_dropped(2);
+        finish(pool);
+    }
+);
+
+scenario!(
+    a_swept_jobs_captures_may_open_a_scope_of_queued_jobs,
+    |flavour| {
+        let pool = flavour.pool(1);
+        let held = hold_workers(&pool, 1);
+        let (inner, probe) = (std::sync::Arc::clone(&pool), Probe::new());
+        let captured = [probe.job(), probe.job()];
+        let capture = OnDrop(Some(move || {
+            inner.scope(|scope| {
+                let [first, second] = captured;
+                scope.execute(first).unwrap();
+                drop(scope.submit(second).unwrap());
+            });
+        }));
+        let job = pool.submit(move || drop(capture)).unwrap();
+        // The worker is held until the sweep is over, and the scope is part of the sweep.
+        pool.cancel_queued();
+        assert!(job.join().unwrap_err().is_cancelled());
+        probe.assert_all_dropped(0);
+        held.release();
+        finish(pool);
+    }
+);
+
+scenario!(scopes_in_scopes_with_one_worker_and_one_turn, |flavour| {
+    let pool = flavour.pool(1);
+    let tenant = pool.tenant("narrow").with_max_running(1);
+    let sum = AtomicUsize::new(0);
+    fn descend(tenant: &fairlane::Tenant, sum: &AtomicUsize, depth: usize) {
+        sum.fetch_add(1, Ordering::SeqCst);
+        if depth > 0 {
+            tenant.scope(|scope| {
+                scope.execute(|| descend(tenant, sum, depth - 1)).unwrap();
+                drop(scope.submit(|| descend(tenant, sum, depth - 1)).unwrap());
+            });
+        }
+    }
+    tenant.scope(|scope| scope.execute(|| descend(&tenant, &sum, 6)).unwrap());
+    assert_eq!(sum.into_inner(), 127);
+    pool.scope(|_| ());
+    drop(tenant);
+    finish(pool);
+});
+
+scenario!(
+    panics_that_a_scope_does_not_raise_are_dropped_safely,
+    |flavour| {
+        let pool = flavour.pool(2);
+        let raised = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                for _ in 0..40 {
+                    scope.execute(panicking(Bomb(2))).unwrap();
+                }
+                // Nobody gets this one, since the panic is raised.
+                Bomb(2)
+            })
+        }));
+        match raised.map(std::mem::forget).unwrap_err().downcast::<Bomb>() {
+            Ok(bomb) => std::mem::forget(bomb),
+            Err(_) => panic!("it is one of theirs"),
+        }
         finish(pool);
     }
 );
