@@ -337,3 +337,50 @@ scenario!(racing_jobs_cancels_and_close, |flavour| {
         finish(pool);
     }
 });
+
+scenario!(from_a_start_hook, |flavour| {
+    let (sender, receiver) = std::sync::mpsc::channel::<Arc<WorkerPool>>();
+    let (receiver, sums) = (Mutex::new(receiver), Arc::new(Mutex::new(Vec::new())));
+    let collects = Arc::clone(&sums);
+    let hook = move |_| {
+        let pool = receiver.lock().unwrap().recv().unwrap();
+        let joined = pool.submit(|| 1).unwrap().join().unwrap();
+        let sum = all(&pool, |slot| slot).into_iter().sum::<usize>();
+        collects.lock().unwrap().push(joined + sum);
+    };
+    let pool = flavour.build(flavour.builder().workers(3).on_thread_start(hook));
+    for _ in 0..3 {
+        sender.send(Arc::clone(&pool)).unwrap();
+    }
+    eventually("each hook is done", || {
+        Arc::strong_count(&pool) == 1 && *sums.lock().unwrap() == [4; 3]
+    });
+    finish(pool);
+});
+
+scenario!(as_captures_of_a_swept_job_are_dropped, |flavour| {
+    struct Broadcasts(Arc<WorkerPool>, Arc<AtomicUsize>);
+    impl Drop for Broadcasts {
+        fn drop(&mut self) {
+            self.1.store(all(&self.0, |_| 1).len(), Ordering::SeqCst);
+        }
+    }
+    let pool = flavour.pool(2);
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (weak, counts) = (Arc::downgrade(&pool), Arc::clone(&seen));
+    // The sweep is on a thread of the pool, which has to come to it in the midst of the sweep.
+    let sweeps = move || {
+        let pool = weak.upgrade().unwrap();
+        let broadcasts = Broadcasts(Arc::clone(&pool), counts);
+        let job = pool.submit(move || drop(broadcasts)).unwrap();
+        pool.cancel_queued();
+        _ = job.join();
+    };
+    let held = hold_workers(&pool, 1);
+    let job = pool.submit(sweeps).unwrap();
+    held.release();
+    job.join().unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 2);
+    eventually("no job holds the pool", || Arc::strong_count(&pool) == 1);
+    finish(pool);
+});

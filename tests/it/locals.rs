@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
-use fairlane::{Inline, JobError, PanicPolicy, Submit, WorkerLocal};
+use fairlane::{Inline, JobError, PanicPolicy, Submit, WorkerLocal, WorkerPool};
 
 use crate::common::*;
 use crate::panics::{Bomb, payload, quiet_panic, workers_meet};
@@ -271,4 +272,61 @@ scenario!(values_of_many_locals, |flavour| {
     workers_meet(&pool, 2);
     finish(pool);
     log.assert_all_dropped(log.made());
+});
+
+/// What a destructor on the thread of a pool gets from it.
+struct UsesPool(Weak<WorkerPool>, Arc<Mutex<Vec<String>>>);
+
+impl Drop for UsesPool {
+    fn drop(&mut self) {
+        let Some(pool) = self.0.upgrade() else { return };
+        let said = match pool.broadcast(|slot| slot) {
+            Ok(all) => format!("{:?}", all.into_iter().map(Result::ok).collect::<Vec<_>>()),
+            Err(refused) => refused.reason().to_string(),
+        };
+        assert!(
+            !pool.wait_idle_timeout(Duration::MAX),
+            "it would wait for itself"
+        );
+        self.1.lock().unwrap().push(said);
+    }
+}
+
+scenario!(a_value_may_use_its_pool_as_it_is_dropped, |flavour| {
+    let restart = PanicPolicy::Restart { max_restarts: 1 };
+    let pool = flavour.build(flavour.builder().workers(1).on_panic(restart));
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let (weak, says) = (Arc::downgrade(&pool), Arc::clone(&said));
+    let local = WorkerLocal::new(move || UsesPool(weak.clone(), Arc::clone(&says)));
+    for round in 1..=2 {
+        let used = local.clone();
+        let job = pool.submit(move || {
+            used.with(|_| ());
+            quiet_panic("the thread ends");
+        });
+        assert!(job.unwrap().join().unwrap_err().is_panic());
+        eventually("the value is dropped", || {
+            said.lock().unwrap().len() == round
+        });
+    }
+    assert_eq!(*said.lock().unwrap(), ["[Some(0)]"; 2]);
+    eventually("no destructor holds the pool", || {
+        Arc::strong_count(&pool) == 1 && pool.stats().workers == 0
+    });
+    finish(pool);
+});
+
+scenario!(one_local_in_two_pools, |flavour| {
+    let pools = [flavour.pool(1), flavour.pool(1)];
+    let log = Log::default();
+    let local = log.local();
+    for round in 1..=2 {
+        for pool in &pools {
+            let used = local.clone();
+            let job = pool.submit(move || used.with(Value::use_once)).unwrap();
+            assert_eq!(job.join().unwrap(), round);
+        }
+    }
+    pools.into_iter().for_each(finish);
+    log.assert_all_dropped(2);
 });

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlane::{CancelToken, Inline, JobError, JobSet, Priority, Rejected, Submit};
+use fairlane::{
+    CancelToken, Inline, JobError, JobHandle, JobSet, Priority, Rejected, Submit, SubmitError,
+};
 
 use crate::common::*;
 use crate::panics::{Bomb, payload, quiet_panic};
@@ -386,5 +388,107 @@ scenario!(sets_race_cancels_and_drops, |flavour| {
     }
     pool.wait_idle();
     assert_eq!(probe.dropped(), probe.created());
+    finish(pool);
+});
+
+scenario!(a_member_may_be_the_last_owner_of_its_set, |flavour| {
+    let pool = flavour.pool(1);
+    let probe = Probe::new();
+    let (gate, done) = (Gate::new(), Counter::new());
+    let set = Arc::new(Mutex::new(JobSet::new()));
+    let (owner, waits, bumps) = (Arc::clone(&set), gate.clone(), done.clone());
+    let last_owner = move || {
+        waits.wait();
+        drop(owner);
+        bumps.bump();
+    };
+    set.lock().unwrap().submit(&pool, last_owner).unwrap();
+    for _ in 0..10 {
+        set.lock().unwrap().submit(&pool, probe.job()).unwrap();
+    }
+    drop(set);
+    gate.open();
+    done.wait_for(1);
+    pool.wait_idle();
+    probe.assert_all_dropped(0);
+    assert_eq!(pool.stats().cancelled, 10);
+    finish(pool);
+});
+
+scenario!(captures_that_panic_as_members_are_called_off, |flavour| {
+    let pool = flavour.pool(1);
+    let held = hold_workers(&pool, 1);
+    let mut set = JobSet::new();
+    for _ in 0..3 {
+        let bomb = Bomb(2);
+        set.submit(&pool, move || drop(bomb)).unwrap();
+    }
+    assert_eq!(set.cancel_all(), 3);
+    assert_eq!(set.by_ref().filter(Result::is_err).count(), 3);
+    let bomb = Bomb(2);
+    set.submit(&pool, move || drop(bomb)).unwrap();
+    drop(set);
+    held.release();
+    finish(pool);
+});
+
+/// Somebody's own way into a pool: what finds no room at once is not waited for.
+struct Impatient<'a>(&'a fairlane::WorkerPool, AtomicBool);
+
+impl Submit for Impatient<'_> {
+    fn submit<F, T>(&self, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0
+            .try_submit(f)
+            .inspect_err(|_| self.1.store(true, Ordering::SeqCst))
+    }
+
+    fn try_submit<F, T>(&self, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit(f)
+    }
+
+    fn submit_timeout<F, T>(&self, _: Duration, f: F) -> Result<JobHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit(f)
+    }
+
+    fn execute<F>(&self, f: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.0.execute(f)
+    }
+
+    fn parallelism(&self) -> usize {
+        self.0.workers()
+    }
+}
+
+scenario!(members_by_a_wrapper_of_somebodys_own, |flavour| {
+    let pool = flavour.build(flavour.builder().workers(1).queue_limit(1));
+    let held = hold_workers(&pool, 1);
+    let wrapper = Impatient(&pool, AtomicBool::new(false));
+    let mut set = JobSet::new();
+    set.submit(&wrapper, || 1).unwrap();
+    let (reason, job) = refused(set.submit(&wrapper, || 2));
+    assert_eq!((reason, job()), (Rejected::Full, 2));
+    assert!(wrapper.1.load(Ordering::SeqCst));
+    held.release();
+    assert_eq!(drain(&mut set), [1]);
+    // A map runs here what found no room there.
+    let squares = wrapper.map(0..100usize, |n| n * n).map(Result::unwrap);
+    assert!(squares.eq((0..100).map(|n| n * n)));
+    let all = Submit::try_map(&wrapper, 0..100usize, Ok::<_, ()>).unwrap();
+    assert!(all.into_iter().eq(0..100));
     finish(pool);
 });
