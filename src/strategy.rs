@@ -70,11 +70,20 @@ pub trait SlotLoad {
     fn pending_count(&self) -> usize;
 }
 
-impl<S: SlotLoad + ?Sized> SlotLoad for &S {
-    fn pending_count(&self) -> usize {
-        (**self).pending_count()
-    }
+/// Implements [`SlotLoad`] for a pointer to something that is.
+macro_rules! load_through {
+    ($($pointer:ty),+ $(,)?) => {$(
+        impl<S: SlotLoad + ?Sized> SlotLoad for $pointer {
+            fn pending_count(&self) -> usize {
+                (**self).pending_count()
+            }
+        }
+    )+};
 }
+
+// `&mut` and `Box` as well: others may implement a trait for such pointers to their own types, so an
+// implementation for all of them could not come later.
+load_through!(&S, &mut S, Box<S>);
 
 /// A slot as plain data: a projection to feed to [`pick_slot`] in tests and simulations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -210,6 +219,15 @@ mod tests {
                 assert!(std::ptr::eq(pick.slot, &slots[pick.index]));
             }
         }
+    }
+
+    #[test]
+    fn slots_may_be_reached_through_pointers() {
+        let (mut idle, busy) = (SchedulerSlot::new("w0", 1), SchedulerSlot::new("w1", 3));
+        let of_all_kinds: [Box<dyn SlotLoad + '_>; 3] =
+            [Box::new(&busy), Box::new(&mut idle), Box::new(busy.clone())];
+        let pick = pick_slot(Strategy::LeastBusy, &of_all_kinds, 0);
+        assert_eq!(pick.map(|pick| pick.index), Some(1));
     }
 
     #[test]

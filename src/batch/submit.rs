@@ -9,7 +9,7 @@ use crate::pool::{JobBuilder, Tenant, WorkerPool};
 use crate::unwind;
 
 /// Something that runs closures: a [`WorkerPool`], a [`Tenant`](crate::Tenant), a
-/// [`JobBuilder`](crate::JobBuilder), [`Inline`], or a reference to one.
+/// [`JobBuilder`](crate::JobBuilder), [`Inline`], or a pointer to one.
 ///
 /// Write batch code over `S: Submit`, test it with [`Inline`], run it on a pool. The methods are
 /// generic, so there is no `dyn Submit`; take `&impl Submit` instead. Implement it for wrappers of your
@@ -170,21 +170,22 @@ impl Submit for JobBuilder<'_> {
     }
 }
 
-impl<S: Submit + ?Sized> Submit for &S {
-    forward_submit!(self => (**self));
+/// Implements [`Submit`] for a pointer to something that is.
+macro_rules! submit_through {
+    ($($pointer:ty),+ $(,)?) => {$(
+        impl<S: Submit + ?Sized> Submit for $pointer {
+            forward_submit!(self => (**self));
 
-    fn parallelism(&self) -> usize {
-        (**self).parallelism()
-    }
+            fn parallelism(&self) -> usize {
+                (**self).parallelism()
+            }
+        }
+    )+};
 }
 
-impl<S: Submit + ?Sized> Submit for std::sync::Arc<S> {
-    forward_submit!(self => (**self));
-
-    fn parallelism(&self) -> usize {
-        (**self).parallelism()
-    }
-}
+// `&mut` and `Box` as well: others may implement a trait for such pointers to their own types, so an
+// implementation for all of them could not come later.
+submit_through!(&S, &mut S, Box<S>, std::rc::Rc<S>, std::sync::Arc<S>);
 
 /// Runs each job at once, on the thread that submits it: for tests, and for targets without threads.
 ///
