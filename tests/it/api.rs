@@ -8,15 +8,17 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use fairlane::{
-    BuildError, CancelToken, Inline, JobBuilder, JobError, JobHandle, PanicPayload, PanicPolicy,
-    ParseStrategyError, PoolBuilder, PoolStats, Rejected, SchedulerSlot, ShutdownTimeout, Strategy,
-    Submit, SubmitError, Tenant, Weight, WorkerPool, pick_slot,
+    BuildError, CancelToken, FairQueue, Inline, JobBuilder, JobError, JobHandle, JobSet,
+    PanicPayload, PanicPolicy, ParseStrategyError, PoolBuilder, PoolStats, Priority, Rejected,
+    SchedulerSlot, Scope, ScopedJobHandle, ShutdownTimeout, Strategy, Submit, SubmitError, Tenant,
+    Ticket, TryMapError, Weight, WorkerLocal, WorkerPool, pick_slot,
 };
 
 use crate::common::*;
@@ -37,6 +39,16 @@ fn send_and_sync() {
     shared::<SchedulerSlot>();
     shared::<Inline>();
     shared::<PanicPayload>();
+    shared::<Tenant>();
+    shared::<Scope<'static, 'static>>();
+    shared::<ScopedJobHandle<'static, u8>>();
+    shared::<WorkerLocal<Rc<u8>>>();
+    shared::<FairQueue<String, u8>>();
+    shared::<JobSet<u8>>();
+    sent::<JobSet<Cell<u8>>>();
+    copied::<Ticket>();
+    copied::<Weight>();
+    copied::<Priority>();
     sent::<PoolBuilder>();
     sent::<JobBuilder<'_>>();
     cloned::<CancelToken>();
@@ -49,6 +61,7 @@ fn send_and_sync() {
     error::<BuildError>();
     error::<ShutdownTimeout>();
     error::<ParseStrategyError>();
+    error::<TryMapError<std::io::Error>>();
 
     // For every closure and every result that can be sent, shareable or not.
     fn for_every<F: FnOnce() -> T + Send + 'static, T: Send + 'static>() {
@@ -60,9 +73,13 @@ fn send_and_sync() {
     sent::<JobHandle<Cell<u8>>>();
     shared::<JobHandle<u8>>();
 
-    fn maps_are_sent<I: Iterator<Item: Send + 'static> + Send>(items: I, pool: &WorkerPool) {
+    fn maps_are_sent<I: Iterator<Item: Send + 'static> + Clone + Send>(
+        items: I,
+        pool: &WorkerPool,
+    ) {
         fn sent<T: Send>(_: &T) {}
-        sent(&pool.map(items, |_| Cell::new(0)));
+        sent(&pool.map(items.clone(), |_| Cell::new(0)));
+        sent(&pool.map_unordered(items, |_| Cell::new(0)));
     }
     maps_are_sent(0..1, &WorkerPool::new(1).unwrap());
 }
@@ -109,6 +126,47 @@ fn errors_work_with_the_question_mark() {
     }
     let pool = WorkerPool::new(1).unwrap();
     assert_eq!(all(&pool, "text").unwrap(), 1 + 4 + 2);
+    pool.close();
+    let refused = all(&pool, "text").unwrap_err();
+    assert!(refused.to_string().contains("shut down"), "{refused}");
+}
+
+/// The same in functions that return `anyhow::Result`. An `anyhow::Error` is no `Error`, so where the
+/// closure returns one, `into_error` makes one of what became of its job.
+#[test]
+fn errors_work_with_anyhow() {
+    fn all(pool: &WorkerPool, text: &str) -> anyhow::Result<usize> {
+        let strategy: Strategy = "least-busy".parse()?;
+        let weight: Weight = "3".parse()?;
+        let other = WorkerPool::builder()
+            .strategy(strategy)
+            .workers(1)
+            .build()?;
+        pool.execute(|| ())?;
+        let lines = pool.try_map(["1", "2"], |line| line.parse::<usize>())?;
+        let same = pool.try_map(["1", "2"], |line| Ok(line.parse::<usize>()?));
+        assert_eq!(
+            same.map_err(TryMapError::<anyhow::Error>::into_error)?,
+            lines
+        );
+        let length = pool.scope(|scope| {
+            let job = scope.submit(|| text.len()).map_err(Rejected::from)?;
+            anyhow::Ok(job.join()?)
+        })?;
+        let mut set = JobSet::new();
+        set.submit(pool, || Weight::try_from(0))?;
+        let zero = set.join_next().expect("it has a member")?;
+        assert!(zero.is_err());
+        other.shutdown_timeout(Duration::MAX)?;
+        Ok(pool.submit(move || weight.get() as usize)?.join()? + length + lines.len())
+    }
+    let pool = WorkerPool::new(1).unwrap();
+    assert_eq!(all(&pool, "text").unwrap(), 3 + 4 + 2);
+
+    let panicked = |_| -> anyhow::Result<()> { quiet_panic("the reason") };
+    let error = pool.try_map([0], panicked).unwrap_err().into_error();
+    let job = error.downcast_ref::<JobError>();
+    assert!(job.is_some_and(JobError::is_panic), "{error:?}");
     pool.close();
     let refused = all(&pool, "text").unwrap_err();
     assert!(refused.to_string().contains("shut down"), "{refused}");
@@ -311,6 +369,9 @@ scenario!(generic_code_runs_on_each_kind, |flavour| {
     every_method::<Inline>(&Inline);
     every_method::<&Inline>(&&Inline);
     every_method::<Arc<Inline>>(&Arc::new(Inline));
+    every_method::<Box<Tenant>>(&Box::new(pool.tenant("boxed")));
+    every_method::<Rc<JobBuilder<'_>>>(&Rc::new(pool.job()));
+    every_method::<&mut Inline>(&&mut Inline);
     assert_eq!(Submit::parallelism(&pool), 2);
     assert_eq!(Submit::parallelism(&Inline), 1);
     finish(pool);
