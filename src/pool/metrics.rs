@@ -16,7 +16,9 @@ impl WorkerPool {
     /// Hands the numbers of [`stats`](WorkerPool::stats) to the recorder of the `metrics` facade. Call
     /// it at the rate at which they are to be seen; jobs themselves cost nothing for it.
     ///
-    /// All metrics have a label `pool` with the pool's name.
+    /// All metrics have a label `pool` with the pool's [`name`](crate::PoolBuilder::name): pools that
+    /// publish into one recorder need different ones. A label `tenant` makes a series for each tenant
+    /// there ever was, which recorders keep.
     ///
     /// | kind | name | further labels |
     /// |---|---|---|
