@@ -15,7 +15,8 @@ use crate::sync::Arc;
 /// - Nothing happens before the first `next`. From then on up to [`in_flight`](Map::in_flight) items
 ///   are out as jobs, and one more is taken from the input for each result that is handed out. The
 ///   input's own `next` runs on the thread that consumes the results.
-/// - A panic, or a cancelled job, is an `Err` item; the others go on.
+/// - A panic, or a cancelled job, is an `Err` item; the others go on. So does a map whose jobs have a
+///   token that is cancelled: who wants it to end there ends the input.
 /// - If the pool does not accept an item, because it is closed for example, the item is dropped and
 ///   yields `Err(`[`JobError::Discarded`]`)`.
 /// - Inside a job of the same pool it works as well: the next item's job is run in place if it has

@@ -13,7 +13,8 @@ use crate::fair::{Priority, Weight};
 use crate::job::JobHandle;
 
 /// Options for one job: made by [`WorkerPool::job`](crate::WorkerPool::job), ended by one of the
-/// submitting methods. Clone it to submit several alike.
+/// submitting methods. Clone it to submit several alike. With the trait [`Submit`](crate::Submit) in
+/// scope it can be mapped with, too: each item's job then has these options.
 ///
 /// ```
 /// use fairlane::{CancelToken, JobError, WorkerPool};
