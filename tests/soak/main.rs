@@ -12,6 +12,7 @@
 #[path = "../it/common.rs"]
 mod common;
 
+mod batch;
 mod counts;
 mod cycle;
 mod user;

@@ -4,15 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairlane::{CancelToken, JobError, JobHandle, SubmitError, Tenant, Weight, WorkerPool};
+use fairlane::{
+    CancelToken, JobError, JobHandle, SubmitError, Tenant, Weight, WorkerLocal, WorkerPool,
+};
 
+use crate::batch::set_inside;
 use crate::common::{Captured, Dice, Probe};
 use crate::counts::{Counts, Event};
 use crate::cycle::sample;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// Whether there are maps, of which not every item becomes a job.
+    /// Whether there are maps and broadcasts, of which it is not known how many jobs they become.
     pub(crate) maps: bool,
     /// Whether somebody closes the pool while it is used.
     pub(crate) closes: bool,
@@ -21,12 +24,16 @@ pub(crate) struct Rules {
 
 type Outcome = Result<u64, JobError>;
 
+/// What each worker has one of: how often it was used, and something whose drop is counted.
+pub(crate) type Local = WorkerLocal<(u64, Captured)>;
+
 pub(crate) struct User {
-    counts: Arc<Counts>,
-    probe: Probe,
-    dice: Dice,
-    tenants: Vec<Tenant>,
-    token: CancelToken,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) probe: Probe,
+    pub(crate) dice: Dice,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) token: CancelToken,
+    pub(crate) local: Local,
     handles: Vec<JobHandle<u64>>,
 }
 
@@ -39,6 +46,7 @@ enum Manner {
     JoinsChildren,
     LeavesChildren,
     Scopes,
+    Gathers { all: bool },
 }
 
 impl Manner {
@@ -48,38 +56,50 @@ impl Manner {
             3..=5 => Manner::JoinsChildren,
             6 => Manner::LeavesChildren,
             7 => Manner::Scopes,
-            8..=15 => Manner::Spins(dice.roll(2_000)),
+            8 => Manner::Gathers {
+                all: dice.roll(2) == 0,
+            },
+            9..=15 => Manner::Spins(dice.roll(2_000)),
             _ => Manner::Returns,
         }
     }
 }
 
 /// What every job carries: its counts, and something whose drop is counted.
-struct Job {
-    counts: Arc<Counts>,
+pub(crate) struct Job {
+    pub(crate) counts: Arc<Counts>,
     captured: Captured,
     /// Memory to be given back.
     load: Vec<u8>,
+    local: Local,
 }
 
 impl Job {
-    fn new(counts: &Arc<Counts>, probe: &Probe, size: usize) -> Job {
+    pub(crate) fn new(counts: &Arc<Counts>, probe: &Probe, size: usize, local: &Local) -> Job {
         Job {
             counts: Arc::clone(counts),
             captured: probe.capture(),
             load: vec![7; size],
+            local: local.clone(),
         }
     }
 
-    fn begin(&self) -> u64 {
+    pub(crate) fn begin(&self) -> u64 {
         self.counts.bump(Event::Begun);
         self.captured.run();
+        let uses = self.local.with_mut(|(uses, _)| {
+            *uses += 1;
+            *uses
+        });
+        if uses > 1 {
+            self.counts.bump(Event::LocalUsedAgain);
+        }
         self.load.iter().map(|&byte| u64::from(byte)).sum()
     }
 }
 
 /// Counts what a submit came to.
-fn count<T, F>(counts: &Counts, outcome: Result<T, SubmitError<F>>) -> Option<T> {
+pub(crate) fn count<T, F>(counts: &Counts, outcome: Result<T, SubmitError<F>>) -> Option<T> {
     match outcome {
         Ok(accepted) => {
             counts.bump(Event::Accepted);
@@ -93,11 +113,16 @@ fn count<T, F>(counts: &Counts, outcome: Result<T, SubmitError<F>>) -> Option<T>
 }
 
 /// Takes care that a result that panics when looked at wrong does not go unnoticed.
-fn judge(counts: &Counts, outcome: Outcome) {
+pub(crate) fn judge(counts: &Counts, outcome: Outcome) {
     counts.outcome(&outcome);
     if let Ok(sum) = outcome {
         assert_eq!(sum % 7, 0, "the load arrived as it was sent");
     }
+}
+
+fn local(probe: &Probe) -> Local {
+    let probe = probe.clone();
+    WorkerLocal::new(move || (0, probe.capture()))
 }
 
 impl User {
@@ -117,13 +142,14 @@ impl User {
                 pool.tenant(&format!("own {number}")),
             ],
             token: CancelToken::new(),
+            local: local(probe),
             handles: Vec::new(),
         }
     }
 
     pub(crate) fn act(&mut self, pool: &WorkerPool, rules: Rules) {
         for step in 0..rules.steps {
-            match self.dice.roll(40) {
+            match self.dice.roll(44) {
                 0..=19 => self.submit(pool),
                 20..=26 => self.settle_one(),
                 27 | 28 => self.set_something(pool),
@@ -136,6 +162,11 @@ impl User {
                 33 | 34 => self.scope(pool),
                 35 | 36 if rules.maps => self.map(pool),
                 37 if rules.maps => self.map_unordered(pool),
+                38 => self.set(pool),
+                39 if rules.maps => match self.dice.roll(2) {
+                    0 => self.try_map(),
+                    _ => self.broadcast(pool),
+                },
                 _ => sample(pool, &self.counts),
             }
             if rules.closes && step == rules.steps * 3 / 4 {
@@ -158,12 +189,12 @@ impl User {
         }
     }
 
-    fn closure(&mut self) -> impl FnOnce() -> u64 + Send + 'static + use<> {
+    pub(crate) fn closure(&mut self) -> impl FnOnce() -> u64 + Send + 'static + use<> {
         let size = 7 * self.dice.roll(100) as usize;
-        let job = Job::new(&self.counts, &self.probe, size);
+        let job = Job::new(&self.counts, &self.probe, size, &self.local);
         let manner = Manner::roll(&mut self.dice);
         let tenant = self.tenants[self.dice.roll(self.tenants.len() as u64) as usize].clone();
-        let children = [(); 3].map(|()| Job::new(&self.counts, &self.probe, 7));
+        let children = [(); 3].map(|()| Job::new(&self.counts, &self.probe, 7, &self.local));
         move || {
             let sum = job.begin();
             match manner {
@@ -184,6 +215,7 @@ impl User {
                     sum
                 }
                 Manner::Scopes => sum + scope_inside(&tenant, children),
+                Manner::Gathers { all } => sum + set_inside(&tenant, children, all),
             }
         }
     }
@@ -309,11 +341,11 @@ impl User {
         self.counts.bump(Event::Scope);
         let mut parts = [0_u64; 6];
         let panics = self.dice.roll(4) == 0;
-        let (counts, probe) = (&self.counts, &self.probe);
+        let (counts, probe, local) = (&self.counts, &self.probe, &self.local);
         let left = catch_unwind(AssertUnwindSafe(|| {
             pool.scope(|scope| {
                 for (n, part) in parts.iter_mut().enumerate() {
-                    let job = Job::new(counts, probe, 7);
+                    let job = Job::new(counts, probe, 7, local);
                     let mut borrows = move || {
                         *part = job.begin();
                         if panics && n == 3 {
@@ -339,7 +371,7 @@ impl User {
 
     fn map(&mut self, pool: &WorkerPool) {
         let (items, taken) = (self.dice.roll(40), self.dice.roll(50) as usize);
-        let job = Job::new(&self.counts, &self.probe, 7);
+        let job = Job::new(&self.counts, &self.probe, 7, &self.local);
         let tenant = self.tenants[0].clone();
         let f = move |item| item_of_map(&job, item);
         let outcomes: Vec<_> = match self.dice.roll(2) {
@@ -354,7 +386,7 @@ impl User {
 
     fn map_unordered(&mut self, pool: &WorkerPool) {
         let (items, taken) = (self.dice.roll(40), self.dice.roll(50) as usize);
-        let job = Job::new(&self.counts, &self.probe, 7);
+        let job = Job::new(&self.counts, &self.probe, 7, &self.local);
         let map = pool.map_unordered(0..items, move |item| item_of_map(&job, item));
         let outcomes: Vec<_> = map.take(taken).collect();
         self.count_items(&outcomes, items, taken);

@@ -4,6 +4,8 @@
 //! `workload POOLS [SEED]` lives through so many pools; `workload control FAULT` commits a fault on
 //! purpose, which the checker has to report.
 
+#[path = "../../soak/batch.rs"]
+mod batch;
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../it/common.rs"]
 mod common;
