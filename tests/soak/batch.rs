@@ -24,10 +24,10 @@ impl User {
                 _ => set.submit_timeout(pool, Duration::from_micros(50), closure),
             };
             count(&self.counts, outcome);
-            if self.dice.roll(4) == 0 {
-                if let Some(outcome) = set.join_next_timeout(Duration::ZERO) {
-                    judge(&self.counts, outcome);
-                }
+            let looks = self.dice.roll(4) == 0;
+            let settled = looks.then(|| set.join_next_timeout(Duration::ZERO));
+            for outcome in settled.flatten() {
+                judge(&self.counts, outcome);
             }
         }
         let take = match self.dice.roll(3) {
