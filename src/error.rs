@@ -10,6 +10,20 @@ use crate::sync::Mutex;
 use crate::unwind::{self, Payload};
 
 /// Why a job gave no result.
+///
+/// ```
+/// use fairlane::{JobError, WorkerPool};
+///
+/// let pool = WorkerPool::new(1)?;
+/// let job = pool.submit(|| "seven".parse::<u32>().unwrap())?;
+/// let text = match job.join() {
+///     Ok(number) => number.to_string(),
+///     Err(JobError::Panicked(payload)) => format!("a panic: {}", payload.message()),
+///     Err(error) => error.to_string(), // called off, too late, given up on
+/// };
+/// assert!(text.starts_with("a panic: "));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum JobError {
@@ -174,6 +188,23 @@ impl fmt::Debug for PanicPayload {
 }
 
 /// Why a pool did not accept a job.
+///
+/// A [`SubmitError`] turns into one, for functions that cannot return the closure:
+///
+/// ```
+/// use fairlane::{Rejected, WorkerPool};
+///
+/// fn greet(pool: &WorkerPool) -> Result<(), Rejected> {
+///     pool.execute(|| println!("hello"))?;
+///     Ok(())
+/// }
+///
+/// let pool = WorkerPool::new(1)?;
+/// assert_eq!(greet(&pool), Ok(()));
+/// pool.close();
+/// assert_eq!(greet(&pool), Err(Rejected::ShutDown));
+/// # Ok::<(), fairlane::BuildError>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejected {

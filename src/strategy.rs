@@ -65,6 +65,23 @@ impl fmt::Display for ParseStrategyError {
 impl std::error::Error for ParseStrategyError {}
 
 /// What [`pick_slot`] needs to know of a slot.
+///
+/// ```
+/// use fairlane::{SlotLoad, Strategy, pick_slot};
+///
+/// struct Host {
+///     connections: usize,
+/// }
+///
+/// impl SlotLoad for Host {
+///     fn pending_count(&self) -> usize {
+///         self.connections
+///     }
+/// }
+///
+/// let hosts = [3, 1].map(|connections| Host { connections });
+/// assert_eq!(pick_slot(Strategy::LeastBusy, &hosts, 0).unwrap().index, 1);
+/// ```
 pub trait SlotLoad {
     /// Jobs queued on the slot plus those it is running.
     fn pending_count(&self) -> usize;

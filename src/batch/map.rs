@@ -24,6 +24,16 @@ use crate::sync::Arc;
 /// - Dropping it cancels the jobs that have not begun and detaches those that run.
 ///
 /// It is a plain iterator, so adaptors such as progress bars work on it unchanged.
+///
+/// ```
+/// use fairlane::WorkerPool;
+///
+/// let pool = WorkerPool::new(2)?;
+/// let squares = pool.map(0u64.., |n| n * n).in_flight(8); // of an endless input
+/// let first = squares.map(Result::unwrap).find(|square| *square > 1_000);
+/// assert_eq!(first, Some(1_024));
+/// # Ok::<(), fairlane::BuildError>(())
+/// ```
 #[must_use = "a map is lazy: nothing runs until it is iterated"]
 pub struct Map<S, I, F, R> {
     pool: S,

@@ -11,6 +11,16 @@ use crate::strategy::Strategy;
 use crate::sync::{Arc, Deque};
 
 /// What a panic in a job does to the thread it happened on.
+///
+/// ```
+/// use fairlane::{PanicPolicy, WorkerPool};
+///
+/// let restart = PanicPolicy::Restart { max_restarts: 100 };
+/// let pool = WorkerPool::builder().workers(1).on_panic(restart).build()?;
+/// assert!(pool.submit(|| panic!("the thread ends")).unwrap().join().is_err());
+/// assert_eq!(pool.submit(|| "a new one").unwrap().join().unwrap(), "a new one");
+/// # Ok::<(), fairlane::BuildError>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PanicPolicy {

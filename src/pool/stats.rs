@@ -11,6 +11,18 @@ use crate::ledger::{Histogram, Quantiles, Tally, TimeTable};
 ///
 /// The numbers add up whenever they are taken:
 /// `submitted = completed + panicked + cancelled + expired + discarded + queued + running`.
+///
+/// ```
+/// use fairlane::WorkerPool;
+///
+/// let pool = WorkerPool::new(2)?;
+/// pool.map(0..10, |n| assert_ne!(n, 7)).for_each(drop);
+/// pool.wait_idle();
+/// let stats = pool.stats();
+/// assert_eq!((stats.submitted, stats.completed, stats.panicked), (10, 9, 1));
+/// assert_eq!(stats.slots.iter().map(|slot| slot.pending).sum::<usize>(), 0);
+/// # Ok::<(), fairlane::BuildError>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
