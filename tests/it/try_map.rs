@@ -206,7 +206,10 @@ scenario!(the_source_may_panic, |flavour| {
         1 => quiet_panic("the source"),
         _ => probe.capture(),
     });
-    let run = |captured: Captured| Ok::<_, ()>(captured.run());
+    let run = |captured: Captured| {
+        captured.run();
+        Ok::<_, ()>(())
+    };
     let outcome = contained(|| pool.try_map(items, run));
     assert_eq!(outcome.err(), Some("the source"));
     probe.assert_all_dropped(0);

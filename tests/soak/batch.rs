@@ -26,7 +26,7 @@ impl User {
             count(&self.counts, outcome);
             let looks = self.dice.roll(4) == 0;
             let settled = looks.then(|| set.join_next_timeout(Duration::ZERO));
-            for outcome in settled.flatten() {
+            if let Some(outcome) = settled.flatten() {
                 judge(&self.counts, outcome);
             }
         }
