@@ -197,6 +197,12 @@ mod tests {
         assert_ne!(Step::of(53).rest, 0);
     }
 
+    #[test]
+    fn the_ceiling_is_the_first_whole_tick_not_before_the_tag() {
+        let ceil = |rest| Tag { ticks: 5, rest }.ceil();
+        assert_eq!([0, 1, u32::MAX].map(ceil), [5, 6, 6]);
+    }
+
     proptest! {
         #[test]
         fn w_steps_are_one_unit(weight in 1..5000_u32, rest in any::<u32>(), ticks in 0..u64::MAX) {
@@ -214,6 +220,19 @@ mod tests {
                 clock.advance();
                 prop_assert_eq!(clock.now(), (UNIT * u128::from(n)).div_ceil(total.into()));
             }
+        }
+
+        /// To within the grain of its new weight, and never ahead of where it was.
+        #[test]
+        fn a_tag_that_owes_nothing_keeps_its_place(
+            old in 1..u32::MAX, new in 1..u32::MAX, share in any::<u32>(),
+        ) {
+            let tag = Tag { ticks: 5, rest: share % old };
+            let moved = tag.reweighed(6, old, new);
+            prop_assert_eq!(moved.ticks, tag.ticks);
+            let in_parts = |rest: u32, of: u32| u128::from(rest) * u128::from(of);
+            let (was, is) = (in_parts(tag.rest, new), in_parts(moved.rest, old));
+            prop_assert!(is <= was && was < is + u128::from(old));
         }
 
         #[test]
