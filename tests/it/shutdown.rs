@@ -228,6 +228,33 @@ scenario!(shutdown_timeout_says_what_it_left_behind, |flavour| {
     }
 });
 
+scenario!(
+    a_shutdown_timeout_that_races_the_jobs_tells_what_became_of_them,
+    |flavour| {
+        let mut dice = Dice::new(3);
+        for round in 0..rounds(2_000) {
+            let workers = 1 + round % 2;
+            let pool = flavour.pool(workers);
+            let probe = Probe::new();
+            let queued = dice.roll(20) as usize;
+            let submit = |_| pool.submit(probe.job()).unwrap();
+            let jobs: Vec<_> = (0..queued).map(submit).collect();
+            let timeout = Duration::from_nanos(dice.roll(20_000));
+            let end = owned(pool).shutdown_timeout(timeout);
+            let outcomes: Vec<_> = jobs.into_iter().map(JobHandle::join).collect();
+            let discarded = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            match end {
+                Ok(()) => assert_eq!(discarded, 0),
+                Err(error) => {
+                    assert_eq!(error.discarded(), discarded);
+                    assert!(error.running() <= workers, "{error}");
+                }
+            }
+            probe.assert_all_dropped(queued - discarded);
+        }
+    }
+);
+
 scenario!(a_shutdown_timeout_long_enough_is_a_shutdown, |flavour| {
     for timeout in [Duration::from_secs(1_000), Duration::MAX] {
         let end = move |pool: WorkerPool| pool.shutdown_timeout(timeout);
