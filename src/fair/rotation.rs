@@ -267,7 +267,37 @@ impl Rotation {
 
 #[cfg(test)]
 mod tests {
-    use crate::{FairQueue, Priority};
+    use crate::{FairQueue, Priority, Weight};
+
+    /// What the agenda is as long as, and a pop as expensive as the logarithm of.
+    #[test]
+    fn there_are_as_many_runs_as_weights_whatever_the_lanes() {
+        let mut queue = FairQueue::new();
+        let join = |queue: &mut FairQueue<u32, ()>, lanes: std::ops::Range<u32>| {
+            for lane in lanes {
+                for _ in 0..3 {
+                    let weight = Weight::new(1 + lane % 3);
+                    queue.push_weighted(lane, weight, Priority::NORMAL, ());
+                }
+            }
+        };
+        join(&mut queue, 0..300);
+        assert_eq!(queue.rotation.runs.len(), 3);
+        for _ in 0..400 {
+            let (lane, ()) = queue.pop().unwrap();
+            assert_eq!(queue.rotation.runs.len(), 3);
+            if lane == 299 {
+                // It comes back ahead of the clock, and newcomers do not follow it.
+                assert!(queue.hold(&lane) && queue.release(&lane));
+                join(&mut queue, 300..400);
+                assert_eq!(queue.rotation.runs.len(), 4);
+                break;
+            }
+        }
+        assert_eq!(queue.lanes(), 400);
+        while queue.pop().is_some() {}
+        assert_eq!(queue.rotation.runs.len(), 0);
+    }
 
     /// However long a queue is used, its clock stays far from its end if it runs empty now and then.
     #[test]

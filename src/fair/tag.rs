@@ -198,6 +198,31 @@ mod tests {
     }
 
     #[test]
+    fn keys_sort_by_exact_deadline_and_then_by_seq() {
+        let key = |ticks, rest, weight, seq| Key {
+            ticks,
+            rest,
+            weight,
+            seq,
+        };
+        let sorted = [
+            key(4, 6, 7, 9),
+            key(5, 0, 1, 8),
+            key(5, 1, 3, 7),
+            key(5, 1, 2, 4),
+            key(5, 2, 4, 5),
+            key(5, 2, 3, 3),
+            key(5, u32::MAX - 1, u32::MAX, 2),
+        ];
+        for (at, one) in sorted.iter().enumerate() {
+            for (other_at, other) in sorted.iter().enumerate() {
+                assert_eq!(one.cmp(other), at.cmp(&other_at));
+                assert_eq!(one == other, at == other_at);
+            }
+        }
+    }
+
+    #[test]
     fn the_ceiling_is_the_first_whole_tick_not_before_the_tag() {
         let ceil = |rest| Tag { ticks: 5, rest }.ceil();
         assert_eq!([0, 1, u32::MAX].map(ceil), [5, 6, 6]);
