@@ -43,6 +43,7 @@ pass() {
         build+=(--cargo-arg "$1")
         shift
     done
+    shift
     cargo mutants --iterate --baseline skip --timeout 600 --output "target/mutants/$part" "${from[@]}" \
         "${build[@]}" "${more[@]}" -- "$@" || status=$?
     # 2: some are missed, 3: some hang. Both are for the pass that follows, and for the conclusion.

@@ -302,20 +302,6 @@ mod tests {
         }
     }
 
-    /// Two threads go through the same jobs, so that they often meet.
-    #[test]
-    fn of_two_who_release_at_once_one_frees() {
-        let states: Vec<_> = (0..20_000).map(|_| State::new(0, &BOTH)).collect();
-        let release = |held| states.iter().map(move |state| state.release(held));
-        let (ones, others) = std::thread::scope(|scope| {
-            let ones = scope.spawn(|| release(Ref::Entry).collect::<Vec<_>>());
-            let others: Vec<_> = release(Ref::Handle).collect();
-            (ones.join().unwrap(), others)
-        });
-        let mut pairs = ones.into_iter().zip(others);
-        assert!(pairs.all(|(one, other)| one != other));
-    }
-
     #[test]
     fn a_sealed_handle_waits_for_the_result() {
         let state = State::new(0, &BOTH);
