@@ -394,6 +394,9 @@ impl Gate {
 }
 
 #[cfg(test)]
+mod traces;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

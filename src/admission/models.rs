@@ -97,3 +97,51 @@ fn a_push_and_a_sweep() {
         assert_eq!(gate.is_at_rest(), !is_sent && !is_out);
     });
 }
+
+#[test]
+fn two_tokens_that_go_home_and_a_push() {
+    check("a push, two tokens go home", Bound::Preemptions(3), || {
+        let gate = gate(2);
+        let (theirs, others) = (Arc::clone(&gate), Arc::clone(&gate));
+        let workers = [spawn(move || serve(&theirs)), spawn(move || serve(&others))];
+        let is_sent = push(&gate);
+        let [(ran, is_out), (also_ran, is_too)] = workers.map(join);
+        assert!(
+            ran + also_ran == 3 || is_sent || is_out || is_too,
+            "a job is left without a token"
+        );
+    });
+}
+
+/// The job in the inbox names an account that nothing else keeps alive: the one that runs ends, and the
+/// handle is closed.
+#[test]
+fn a_job_in_the_inbox_and_the_end_of_its_account() {
+    check(
+        "a push by a handle, its account ends",
+        Bound::Exhaustive,
+        || {
+            let gate = gate(1);
+            let id = gate.open_account("a");
+            let theirs = Arc::clone(&gate);
+            let worker = spawn(move || serve(&theirs));
+            let request = Request {
+                who: Who::Known(id),
+                ..PLAIN
+            };
+            let is_sent = gate.push(request, None, Job::new(|| ()));
+            gate.close_account(id);
+            let (ran, is_out) = join(worker);
+            assert!(
+                ran == 2 || is_sent || is_out,
+                "a job is left without a token"
+            );
+            let left = gate.tenants();
+            assert_eq!(left.len(), 2 - ran, "who has something going on is known");
+            assert!(
+                left.iter()
+                    .all(|tenant| &*tenant.name == "a" && tenant.queued == 1)
+            );
+        },
+    );
+}

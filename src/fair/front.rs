@@ -102,7 +102,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Priority;
+    use proptest::prelude::*;
 
     /// Jobs 0 to 5, by turns of two tenants.
     fn by_turns() -> (FairQueue<&'static str, u32>, Vec<Ticket>) {
@@ -151,5 +151,62 @@ mod tests {
             [("a", 0), ("a", 2), ("a", 4), ("b", 1), ("b", 3), ("b", 5)]
         );
         assert!(queue.is_empty());
+    }
+
+    const TENANTS: usize = 5;
+
+    /// Makes so many lanes come and go that the others' places in the arena are used by strangers.
+    fn churn(queue: &mut FairQueue<usize, usize>, lanes: usize) {
+        for stranger in 0..lanes {
+            queue.push(TENANTS + stranger, Priority::NORMAL, 0);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        /// Notes are kept when lanes close, when all is drained, and even given to the wrong tenant:
+        /// what comes out is what comes out without notes.
+        #[test]
+        fn a_note_saves_a_look_up_and_changes_nothing(
+            ops in prop::collection::vec((0..12_u8, 0..TENANTS, 1..5_u32, -1..2_i32), 1..400),
+        ) {
+            let (mut noting, mut plain) = (FairQueue::new(), FairQueue::new());
+            let mut notes = [None; TENANTS];
+            let mut tickets = Vec::new();
+            for (job, (op, tenant, weight, priority)) in ops.into_iter().enumerate() {
+                let (weight, priority) = (Weight::new(weight), Priority(priority));
+                match op {
+                    0..5 => {
+                        let note = &mut notes[tenant];
+                        let noted = noting.push_at(note, tenant, weight, priority, job);
+                        prop_assert_eq!(*note, Some(noted.lane), "the note is right now");
+                        let ticket = plain.push_weighted(tenant, weight, priority, job);
+                        tickets.push((noted, ticket));
+                    }
+                    5..8 => prop_assert_eq!(noting.pop(), plain.pop()),
+                    8 if !tickets.is_empty() => {
+                        let (noted, ticket) = tickets.swap_remove(job * 7 % tickets.len());
+                        prop_assert_eq!(noting.remove(noted), plain.remove(ticket));
+                    }
+                    9 => {
+                        prop_assert_eq!(noting.hold(&tenant), plain.hold(&tenant));
+                        notes.swap(tenant, job % TENANTS);
+                    }
+                    10 => prop_assert_eq!(noting.release(&tenant), plain.release(&tenant)),
+                    _ if job % 8 == 0 => {
+                        drop((noting.drain(), plain.drain()));
+                        churn(&mut noting, job % 100);
+                        churn(&mut plain, job % 100);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!((noting.len(), noting.lanes()), (plain.len(), plain.lanes()));
+            }
+            (0..TENANTS).for_each(|tenant| {
+                noting.release(&tenant);
+                plain.release(&tenant);
+            });
+            prop_assert!(std::iter::from_fn(|| noting.pop()).eq(std::iter::from_fn(|| plain.pop())));
+        }
     }
 }
