@@ -45,7 +45,7 @@ pub(crate) struct TenantTally {
 pub(crate) struct Gate {
     lanes: Lock,
     inbox: Inbox,
-    /// The counts of the jobs in lanes: to them the gate is one more slot.
+    /// The counts of the jobs in lanes, all but `pending`: to them the gate is one more slot.
     load: Load,
     shared: CachePadded<Shared>,
     all_tokens: usize,

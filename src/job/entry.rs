@@ -23,6 +23,8 @@ pub(crate) struct Job {
 }
 
 struct Table {
+    /// Whether the words are a reference to a cell.
+    has_cell: bool,
     /// Runs the claimed job; `true` if it panicked. Consumes the words.
     run: unsafe fn(&mut Words, &Stage<'_>) -> bool,
     /// Drops the job unrun and counts it so. `false` if it was claimed before. Consumes the words.
@@ -172,14 +174,13 @@ impl Job {
 }
 
 impl Job {
-    /// The cell, if there is one. Comparing addresses costs less than a call through the table, and
-    /// each job is asked several times.
+    /// The cell, if there is one. Each job is asked several times, which a call through the table
+    /// would make felt; and the table's address tells nothing, as constants may share memory.
     #[inline]
     fn cell(&self) -> Option<&Header> {
-        let has_cell = std::ptr::eq(self.table, &CELL);
-        // SAFETY: jobs of this table, which is a `static` and so has an address of its own, hold a
-        // reference to a cell.
-        has_cell.then(|| unsafe { header_of(&self.words) })
+        // SAFETY: the table says so.
+        let cell = || unsafe { header_of(&self.words) };
+        self.table.has_cell.then(cell)
     }
 
     /// Whether somebody may withdraw the job while it is queued.
@@ -227,6 +228,7 @@ struct Inline<F>(F);
 
 impl<F: FnOnce()> Inline<F> {
     const TABLE: Table = Table {
+        has_cell: false,
         run: Self::run,
         withdraw: Self::withdraw,
         drop: Self::drop,
@@ -277,6 +279,7 @@ impl<F: FnOnce()> Inline<F> {
 }
 
 static CELL: Table = Table {
+    has_cell: true,
     // SAFETY: the words hold what `Job::of_cell` put there, and this consumes them.
     run: |words, stage| unsafe { cell_of(words) }.run(stage),
     // SAFETY: as above.

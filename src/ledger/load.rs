@@ -91,8 +91,9 @@ impl Load {
         others.finished.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The slot's thread takes a job over from elsewhere; the other side calls [`Load::give`]
-    /// afterwards, so that the job is counted twice for a moment and never not at all.
+    /// The slot's thread takes a job over. From another slot, that calls [`Load::give`] afterwards, so
+    /// that the job is counted twice for a moment and never not at all; the lanes behind a limit know
+    /// what is queued in them, and nobody asks their `pending`.
     #[inline]
     pub(crate) fn take(&self) {
         bump(&self.own.taken);

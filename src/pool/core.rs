@@ -536,3 +536,22 @@ impl HomeKeeper for Core {
         self.check_idle();
     }
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use crate::{Priority, Weight, WorkerPool};
+
+    /// Even by somebody who uses everything that a limit gives a meaning to.
+    #[test]
+    fn without_a_limit_no_gate_is_built() {
+        let pool = WorkerPool::builder().workers(1).queue_limit(4).build();
+        let pool = pool.expect("a pool");
+        let tenant = pool.tenant("acme").with_max_running(1);
+        let job = tenant.job().weight(Weight::new(7)).priority(Priority::HIGH);
+        job.submit(|| ()).expect("an open pool").join().expect("()");
+        assert!(pool.core.gate.is_none());
+        let limited = WorkerPool::builder().workers(1).concurrency(1).build();
+        let limited = limited.expect("a pool");
+        assert!(limited.core.gate.is_some() && limited.core.room.is_none());
+    }
+}
