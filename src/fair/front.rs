@@ -33,7 +33,7 @@ impl<K, T> FairQueue<K, T> {
     /// ```
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &T)> {
-        let lane = &self.lanes[self.rotation.pick()?.lane];
+        let lane = &self.lanes[self.rule.pick()?.lane];
         Some((&lane.key, &self.jobs[lane.backlog.head()].item))
     }
 }
@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it as it says.
     #[inline]
     pub(crate) fn take_next(&mut self, judge: impl FnOnce(&T) -> Verdict) -> Option<(K, T)> {
-        let pick = self.rotation.pick()?;
+        let pick = self.rule.pick()?;
         let lane = &self.lanes[pick.lane];
         let job = lane.backlog.head();
         match judge(&self.jobs[job].item) {

@@ -25,7 +25,7 @@ pub(super) struct Rotation {
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) lane: Id,
-    now: u128,
+    pub(super) now: u128,
 }
 
 impl Rotation {

@@ -62,6 +62,16 @@ impl Tag {
         }
     }
 
+    /// The tag moved by so many ticks of work at weight `w`, forwards or backwards: exactly.
+    pub(super) fn moved(self, work: i128, weight: u32) -> Tag {
+        let weight = i128::from(weight);
+        let rest = i128::from(self.rest) + work;
+        Tag {
+            ticks: self.ticks.wrapping_add_signed(rest.div_euclid(weight)),
+            rest: rest.rem_euclid(weight) as u32,
+        }
+    }
+
     /// The tag of a lane whose weight changes from `old` to `new`, at `now`.
     ///
     /// A debt, `tag − now`, was run up in jobs: `(tag − now) · old` of them, an integer of
