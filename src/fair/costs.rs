@@ -8,10 +8,11 @@
 use super::agenda::Agenda;
 use super::arena::{Arena, Id};
 use super::bill::{Bill, Coming, SHIFT, ticks};
+use super::estimates::Estimates;
 use super::lane::{Lanes, Place};
 use super::rotation::Pick;
-use super::tag::Tag;
-use std::collections::{BTreeMap, BTreeSet};
+use super::tag::{Tag, div_floor};
+use std::collections::BTreeSet;
 
 /// What a job costs at most; what costs more counts as this: 2^48 nanoseconds are three days. With it
 /// `w · S` moves by 2^68 ticks for a job, and the sum over all lanes has 127 bits.
@@ -39,8 +40,8 @@ pub(super) struct Costs {
     total: u64,
     /// `Σ w · (S − C)` of the live lanes.
     excess: i128,
-    /// The estimates of the live lanes, with how often each occurs.
-    estimates: BTreeMap<u64, u32>,
+    /// Those of the live lanes.
+    estimates: Estimates,
     /// What the last [`MEMORY`] jobs have cost in all, about: their mean is the first estimate for
     /// whoever is new.
     lately: u64,
@@ -61,7 +62,7 @@ impl Costs {
             floor: ORIGIN,
             total: 0,
             excess: 0,
-            estimates: BTreeMap::new(),
+            estimates: Estimates::new(),
             lately: 0,
             running: 0,
             away: 0,
@@ -97,11 +98,11 @@ impl Costs {
     /// The average `A = Σ w·S / Σ w`, down to a whole tick; `C` if nobody is live. Somebody's tag is
     /// never above it, as it is an average, and tags are compared with it in whole ticks too.
     fn average(&self) -> u128 {
-        match i128::from(self.total) {
+        match self.total {
             0 => self.floor,
             total => self
                 .floor
-                .wrapping_add_signed(self.excess.div_euclid(total)),
+                .wrapping_add_signed(div_floor(self.excess, total).0),
         }
     }
 
@@ -119,19 +120,6 @@ impl Costs {
         if among > 0 {
             let step = (ticks(cost) as u128).div_ceil(among.into());
             self.raise_floor(self.floor + step);
-        }
-    }
-
-    fn count_estimate(&mut self, estimate: u64) {
-        *self.estimates.entry(estimate).or_default() += 1;
-    }
-
-    fn discount_estimate(&mut self, estimate: u64) {
-        if let Some(count) = self.estimates.get_mut(&estimate) {
-            *count -= 1;
-            if *count == 0 {
-                self.estimates.remove(&estimate);
-            }
         }
     }
 
@@ -162,7 +150,7 @@ impl Costs {
 
     /// Lets a bill in: not before the floor, and behind the average by no more than the costliest job.
     fn enter(&mut self, id: Id) {
-        let peak = self.estimates.last_key_value().map_or(0, |(most, _)| *most);
+        let peak = self.estimates.peak();
         let (average, seq) = (self.average(), self.next_seq());
         let bill = &mut self.bills[id];
         let credit = ticks(peak) / i128::from(bill.weight);
@@ -179,7 +167,7 @@ impl Costs {
         let (item, estimate) = (bill.item(), bill.estimate);
         bill.posted = Some(item.key);
         self.agenda.post(item);
-        self.count_estimate(estimate);
+        self.estimates.add(estimate);
     }
 
     /// Takes a bill off the agenda; `false` if it was not on it.
@@ -192,7 +180,7 @@ impl Costs {
         self.excess -= bill.ahead_of(self.floor);
         let estimate = bill.estimate;
         self.agenda.withdraw(&key);
-        self.discount_estimate(estimate);
+        self.estimates.remove(estimate);
         true
     }
 
@@ -254,9 +242,9 @@ impl Costs {
             0 => cost * MEMORY,
             lately => lately - lately / MEMORY + cost,
         };
-        if is_live && after != before {
-            self.discount_estimate(before);
-            self.count_estimate(after);
+        if is_live {
+            self.estimates.remove(before);
+            self.estimates.add(after);
         }
         self.shift(id, work);
         if lanes[lane].turn.place == Place::Away {

@@ -165,6 +165,8 @@ impl CostOracle {
     /// Of a tenant that is about to be live.
     fn start_at(&mut self, at: usize) {
         let peak = self.live().map(|t| t.estimate).max().unwrap_or(0);
+        // Down to a power of two.
+        let peak = peak.checked_ilog2().map_or(0, |digits| 1 << digits);
         let credit = floor(&(whole(peak) / self.tenants[at].w()));
         let earliest = (self.average() - credit).max(self.floor.clone());
         let seq = self.next_seq();
