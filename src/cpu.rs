@@ -1,5 +1,6 @@
 //! How much CPU time the current thread has used.
 //!
+//! The systems named here have had the clock for long, and `libc` its number; on any other, wall time does.
 //! `libc` is a dependency of this crate already, and of parking_lot and num_cpus; a crate around this
 //! one call (rustix, cpu-time) would be one more for every user to build, for one `unsafe` block less.
 //! The call is a system call on most systems, some hundred nanoseconds.
@@ -12,11 +13,7 @@
         target_os = "android",
         target_vendor = "apple",
         target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd",
-        target_os = "dragonfly",
         target_os = "illumos",
-        target_os = "solaris",
     ),
     not(any(loom, shuttle))
 ))]
@@ -38,11 +35,7 @@ pub(crate) fn thread_time() -> u64 {
         target_os = "android",
         target_vendor = "apple",
         target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd",
-        target_os = "dragonfly",
         target_os = "illumos",
-        target_os = "solaris",
     ),
     not(any(loom, shuttle))
 )))]

@@ -84,7 +84,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Measure who gets how much CPU beside a tenant of long jobs instead; takes --workers, --job,
-    /// --think [default: 5], --window [default: 4] and --svg [default: docs/cpu-fairness.svg]
+    /// --think [default: 5], --window [default: 4], --rounds [default: 3] and --svg [default: docs/cpu-fairness.svg]
     #[arg(long)]
     cpu: bool,
 }
@@ -182,7 +182,11 @@ impl Plan {
 
 /// With `--cpu`: what is measured, and where the picture goes.
 fn cpu_plan(args: &Args) -> (cpu::Plan, Option<PathBuf>) {
-    let (job, window) = if args.quick { (0.2, 0.4) } else { (1.0, 4.0) };
+    let (job, window, rounds) = if args.quick {
+        (0.2, 0.4, 1)
+    } else {
+        (1.0, 4.0, 3)
+    };
     let plan = cpu::Plan {
         workers: args
             .workers
@@ -190,6 +194,7 @@ fn cpu_plan(args: &Args) -> (cpu::Plan, Option<PathBuf>) {
         job: millis(args.job.unwrap_or(job)),
         think: millis(args.think.unwrap_or(5.0 * job)),
         window: Duration::from_secs_f64(args.window.unwrap_or(window)),
+        rounds: args.rounds.map_or(rounds, NonZeroUsize::get),
     };
     let svg = (!args.quick).then(|| Path::new("docs").join("cpu-fairness.svg"));
     (plan, args.svg.clone().or(svg))

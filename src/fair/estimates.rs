@@ -37,7 +37,7 @@ mod tests {
         let mut estimates = Estimates::new();
         assert_eq!(estimates.peak(), 0);
         let all = [0, 1, 5, 1 << 40, u64::MAX];
-        all.map(|estimate| estimates.add(estimate));
+        all.into_iter().for_each(|estimate| estimates.add(estimate));
         for (gone, peak) in [(u64::MAX, 1 << 40), (1 << 40, 4), (5, 1), (1, 0), (0, 0)] {
             estimates.remove(gone);
             assert_eq!(estimates.peak(), peak);

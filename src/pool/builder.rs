@@ -65,8 +65,8 @@ pub enum Fairness {
     ///
     /// Time is that of the thread's CPU clock, from one job's end to the next one's, so the pool's own
     /// work for a job is charged with it: sleeping and waiting cost nothing. Threads that a job starts
-    /// are not seen. Where the system has no such clock for threads, as on Windows, wall time is charged
-    /// instead. The clock costs a system call a job.
+    /// are not seen. This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on
+    /// Windows, wall time is charged instead. The clock costs a system call a job.
     ///
     /// A job that has begun is not interrupted. Where light tenants come and go, all slots may be taken
     /// by long jobs at a moment when nothing else is queued. No charge helps against that, only a limit:

@@ -51,7 +51,7 @@ fn draw_shares(area: &Area<'_>, rows: &[Row]) -> Result<(), Failure> {
         .y_label_area_size(170)
         .build_cartesian_2d(0.0..100.0, 0.0..Regime::ALL.len() as f64)?;
     for row in rows.iter().filter(|row| row.manner == Manner::Keeps) {
-        let (at, share) = (place(row.regime), 100.0 * row.share());
+        let (at, share) = (place(row.regime), 100.0 * row.share);
         let bar = |from, to, color: RGBColor| {
             Rectangle::new([(from, at - 0.32), (to, at + 0.32)], color.filled())
         };
@@ -78,10 +78,7 @@ fn draw_shares(area: &Area<'_>, rows: &[Row]) -> Result<(), Failure> {
 }
 
 fn draw_times(area: &Area<'_>, rows: &[Row]) -> Result<(), Failure> {
-    let most = rows
-        .iter()
-        .map(|row| row.quantile(0.99))
-        .fold(1.0, f64::max);
+    let most = rows.iter().map(|row| row.p99).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption("A light job, submit to end: p50 to p99", (FONT, 19))
         .margin(MARGIN)
@@ -104,7 +101,7 @@ fn draw_times(area: &Area<'_>, rows: &[Row]) -> Result<(), Failure> {
         let of_manner = rows.iter().filter(|row| row.manner == manner);
         let spans = of_manner.flat_map(|row| {
             let at = place(row.regime) + shift;
-            let [p50, p99] = [0.50, 0.99].map(|share| (row.quantile(share), at));
+            let (p50, p99) = ((row.p50, at), (row.p99, at));
             [
                 PathElement::new([p50, p99], color.stroke_width(3)).into_dyn(),
                 Circle::new(p50, 4, WHITE.filled()).into_dyn(),

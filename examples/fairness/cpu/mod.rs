@@ -13,6 +13,7 @@
 //! - The index is Jain's, `(Σx)² / (n·Σx²)`, of the slices of the two: 1 if they get the same, 1/2 if
 //!   one gets all.
 //! - Light jobs are timed from submit to end, so with nobody in their way they take one job's length.
+//! - All figures are medians over the rounds.
 
 mod chart;
 mod party;
@@ -27,6 +28,7 @@ use fairlane::{Fairness, WorkerPool};
 
 use self::party::Party;
 use crate::burn::Burn;
+use crate::summary::median;
 
 type Failure = Box<dyn Error>;
 
@@ -106,54 +108,90 @@ pub(crate) struct Plan {
     pub(crate) job: Duration,
     pub(crate) think: Duration,
     pub(crate) window: Duration,
+    pub(crate) rounds: usize,
 }
 
-/// What was measured.
-pub(crate) struct Row {
-    pub(crate) regime: Regime,
-    pub(crate) manner: Manner,
+/// What was measured in one window.
+struct Window {
+    regime: Regime,
+    manner: Manner,
     /// Slices of the light and the heavy tenant.
-    pub(crate) work: [u64; 2],
+    work: [f64; 2],
     /// Of light jobs, in seconds, in order.
-    pub(crate) times: Vec<f64>,
+    times: Vec<f64>,
 }
 
-impl Row {
+impl Window {
     /// The light tenant's part of all that was done.
-    pub(crate) fn share(&self) -> f64 {
-        let [light, heavy] = self.work.map(|slices| slices as f64);
+    fn share(&self) -> f64 {
+        let [light, heavy] = self.work;
         light / (light + heavy)
     }
 
-    pub(crate) fn index(&self) -> f64 {
-        let [light, heavy] = self.work.map(|slices| slices as f64);
+    fn index(&self) -> f64 {
+        let [light, heavy] = self.work;
         (light + heavy).powi(2) / (2.0 * (light.powi(2) + heavy.powi(2)))
     }
 
-    /// In milliseconds, the value that is not exceeded by `share` of the times.
-    pub(crate) fn quantile(&self, share: f64) -> f64 {
+    /// The value, in milliseconds, that is not exceeded by `share` of the times.
+    fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.times.len() as f64).ceil() as usize;
         let time = self.times.get(rank.max(1) - 1);
         1e3 * time.copied().unwrap_or(f64::NAN)
     }
 }
 
-/// All regimes, first with one kind of light tenant and then with the other.
-pub(crate) fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
-    let slice = Burn::calibrated(plan.job, plan.workers);
-    let mut rows = Vec::new();
-    for manner in Manner::BOTH {
-        for regime in Regime::ALL {
-            eprintln!("{regime}, the light tenant {manner}");
-            rows.push(plan.watch(slice, regime, manner)?);
+/// The medians of several windows.
+pub(crate) struct Row {
+    regime: Regime,
+    manner: Manner,
+    share: f64,
+    index: f64,
+    p50: f64,
+    p99: f64,
+    /// Light jobs in all windows.
+    jobs: usize,
+}
+
+impl Row {
+    fn of(windows: &[Window], regime: Regime, manner: Manner) -> Self {
+        let of_row = |window: &&Window| (window.regime, window.manner) == (regime, manner);
+        let rounds: Vec<_> = windows.iter().filter(of_row).collect();
+        let all = |value: &dyn Fn(&Window) -> f64| {
+            median(rounds.iter().map(|window| value(window)).collect())
+        };
+        Self {
+            regime,
+            manner,
+            share: all(&Window::share),
+            index: all(&Window::index),
+            p50: all(&|window| window.quantile(0.50)),
+            p99: all(&|window| window.quantile(0.99)),
+            jobs: rounds.iter().map(|window| window.times.len()).sum(),
         }
     }
-    Ok(rows)
+}
+
+/// All regimes, beside one kind of light tenant and the other, once a round.
+pub(crate) fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+    let slice = Burn::calibrated(plan.job, plan.workers);
+    let cells = Manner::BOTH
+        .into_iter()
+        .flat_map(|manner| Regime::ALL.map(|regime| (regime, manner)));
+    let mut windows = Vec::new();
+    for round in 1..=plan.rounds {
+        for (regime, manner) in cells.clone() {
+            eprintln!("round {round}: {regime}, the light tenant {manner}");
+            windows.push(plan.watch(slice, regime, manner)?);
+        }
+    }
+    let row = |(regime, manner)| Row::of(&windows, regime, manner);
+    Ok(cells.map(row).collect())
 }
 
 impl Plan {
     /// A window of time on a pool of its own.
-    fn watch(&self, slice: Burn, regime: Regime, manner: Manner) -> Result<Row, Failure> {
+    fn watch(&self, slice: Burn, regime: Regime, manner: Manner) -> Result<Window, Failure> {
         let builder = WorkerPool::builder().workers(self.workers).fair();
         let pool = builder.fairness(regime.fairness()).build()?;
         let heavy = match regime {
@@ -180,10 +218,10 @@ impl Plan {
         let (after, mut times) = (work(), light.take_times());
         pool.shutdown_now();
         times.sort_unstable_by(f64::total_cmp);
-        Ok(Row {
+        Ok(Window {
             regime,
             manner,
-            work: [after[0] - before[0], after[1] - before[1]],
+            work: [0, 1].map(|party| (after[party] - before[party]) as f64),
             times,
         })
     }

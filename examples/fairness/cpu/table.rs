@@ -14,17 +14,17 @@ pub(crate) fn print(rows: &[Row]) {
         let alone = rows
             .iter()
             .find(|other| (other.regime, other.manner) == (Regime::Alone, row.manner));
-        let ratio = alone.map_or(f64::NAN, |alone| row.quantile(0.99) / alone.quantile(0.99));
+        let ratio = alone.map_or(f64::NAN, |alone| row.p99 / alone.p99);
         println!(
             "| {:<16} | {:<24} | {:>5.1} % | {:>7.1} % | {:>12} | {:>10} | {:>7} | {:>7} | {:>8} |",
             row.manner,
             row.regime,
-            100.0 * row.share(),
-            100.0 * (1.0 - row.share()),
+            100.0 * row.share,
+            100.0 * (1.0 - row.share),
             index(row),
-            grouped(row.times.len() as u64),
-            figure(row.quantile(0.50)),
-            figure(row.quantile(0.99)),
+            grouped(row.jobs as u64),
+            figure(row.p50),
+            figure(row.p99),
             format!("{ratio:.1}×"),
         );
     }
@@ -33,7 +33,7 @@ pub(crate) fn print(rows: &[Row]) {
 /// Two that want all they can get: only then does the index say something.
 fn index(row: &Row) -> String {
     if row.manner == Manner::Keeps && row.regime != Regime::Alone {
-        format!("{:.4}", row.index())
+        format!("{:.4}", row.index)
     } else {
         "–".into()
     }
