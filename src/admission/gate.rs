@@ -470,4 +470,26 @@ mod tests {
         }
         assert_eq!(gate.drain().len(), 5_000);
     }
+
+    #[test]
+    fn what_is_settled_after_a_sweep_keeps_its_account_open() {
+        let gate = Gate::new(FairQueue::by_cost(), 1, None);
+        assert!(push_named(&gate), "there is a token");
+        let id = gate.first().admitted.expect("the job").tenant;
+        assert!(!push_named(&gate));
+        assert_eq!(gate.drain().len(), 1, "and all debts are forgotten");
+        assert!(!push_named(&gate));
+        assert!(!gate.end(id, 1_000), "the token is not back");
+        assert_eq!(gate.first().admitted.expect("the other").tenant, id);
+        assert!(!gate.end_and_pass_on(id, 1_000));
+        assert_eq!(gate.lock().tenants.open_accounts(), 0);
+    }
+
+    fn push_named(gate: &Gate) -> bool {
+        let request = Request {
+            who: Who::Named("a"),
+            ..PLAIN
+        };
+        gate.push(request, None, Job::new(|| ()))
+    }
 }

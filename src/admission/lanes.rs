@@ -183,9 +183,6 @@ impl Lanes {
         if account.limits.is_some() {
             self.update_hold(id);
         }
-        if self.queue.is_by_cost() {
-            self.keep_open(id);
-        }
     }
 
     /// A job has ended that used so much CPU time, where that is charged.

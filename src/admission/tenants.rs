@@ -148,6 +148,12 @@ impl Tenants {
         owing.into_iter().for_each(|id| self.forgive(id));
     }
 
+    /// Accounts but for the nameless one.
+    #[cfg(test)]
+    pub(super) fn open_accounts(&self) -> usize {
+        self.accounts.len() - 1
+    }
+
     /// Everybody who waits for room.
     pub(super) fn seats(&self) -> Vec<Arc<Seat>> {
         let accounts = self.by_name.values().map(|id| &self.accounts[*id]);
