@@ -10,7 +10,9 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
 use fairlane::Strategy::{LeastBusy, RoundRobin};
-use fairlane::{CancelToken, Priority, SlotLoad, Strategy, Weight, WorkerPool, pick_slot};
+use fairlane::{
+    CancelToken, Fairness, Priority, SlotLoad, Strategy, Tenant, Weight, WorkerPool, pick_slot,
+};
 
 const SLOTS: [usize; 6] = [1, 2, 8, 64, 256, 1_024];
 const WORKERS: usize = 2;
@@ -105,6 +107,37 @@ fn pools() -> [(&'static str, WorkerPool); 4] {
     .map(|(name, builder)| (name, builder.build().expect("threads")))
 }
 
+/// What charging CPU time adds: a clock reading and the other rule, a job. The tenants' backlogs are deep,
+/// so the threads never run out of jobs and none has to be woken.
+fn charging(c: &mut Criterion) {
+    let mut group = c.benchmark_group("charging");
+    group.throughput(Throughput::Elements(1));
+    for (name, fairness) in [("jobs", Fairness::Jobs), ("CPU time", Fairness::CpuTime)] {
+        for tenants in [1, 10, 1_000] {
+            let builder = WorkerPool::builder().workers(1).fair();
+            let pool = builder.fairness(fairness).build().expect("threads");
+            let tenants: Vec<_> = (0..tenants).map(|n| pool.tenant(&n.to_string())).collect();
+            let id = BenchmarkId::new(name, tenants.len());
+            group.bench_function(id, |b| b.iter_custom(|jobs| serve(&pool, &tenants, jobs)));
+        }
+    }
+    group.finish();
+}
+
+/// From the first job's beginning to the end of the last one, all of them queued before.
+fn serve(pool: &WorkerPool, tenants: &[Tenant], jobs: u64) -> Duration {
+    let (start, begin) = mpsc::channel::<()>();
+    let holder = pool.submit(move || begin.recv().is_err());
+    for n in 0..jobs {
+        assert!(tenants[n as usize % tenants.len()].execute(|| ()).is_ok());
+    }
+    let clock = Instant::now();
+    drop(start);
+    pool.wait_idle();
+    drop(holder);
+    clock.elapsed()
+}
+
 /// From the first submit to the end of the last job.
 fn execute(c: &mut Criterion) {
     let mut group = c.benchmark_group("execute");
@@ -190,6 +223,7 @@ criterion_group!(
     pick_in_a_pool,
     execute,
     unlimited,
+    charging,
     round_trip,
     batch
 );

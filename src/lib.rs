@@ -11,6 +11,7 @@ mod batch;
 mod cancel;
 #[cfg(doctest)]
 mod compile_fail;
+mod cpu;
 mod error;
 mod fair;
 mod fork;
@@ -35,7 +36,7 @@ pub use fair::{Drain, FairQueue, Priority, Ticket, Weight};
 pub use job::JobHandle;
 pub use local::WorkerLocal;
 pub use pool::{
-    IntoTenant, JobBuilder, Latency, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope,
+    Fairness, IntoTenant, JobBuilder, Latency, Nested, PanicPolicy, PoolBuilder, PoolStats, Scope,
     ScopedJobHandle, SlotStats, Tenant, TenantStats, WorkerPool,
 };
 pub use strategy::{ParseStrategyError, Pick, SchedulerSlot, SlotLoad, Strategy, pick_slot};

@@ -26,10 +26,13 @@
 //!   "of FIFO" is the median of each round's ratio to FIFO's cell of the same round and backlog.
 //!   In FIFO a window holds few requests, since each waits for the whole backlog: where there are
 //!   fewer than a hundred, p99 is the round's maximum.
+//!
+//! With `--cpu` something else is measured, beside a tenant with jobs a hundred times as long: see `cpu`.
 
 mod burn;
 mod cell;
 mod chart;
+mod cpu;
 mod summary;
 mod table;
 
@@ -80,6 +83,10 @@ struct Args {
     /// Other defaults, for a few seconds in all: shows that it works, and proves little
     #[arg(long)]
     quick: bool,
+    /// Measure who gets how much CPU beside a tenant of long jobs instead; takes --workers, --job,
+    /// --think [default: 5], --window [default: 4], --rounds [default: 3] and --svg [default: docs/cpu-fairness.svg]
+    #[arg(long)]
+    cpu: bool,
 }
 
 /// What is measured: the defaults, and what the options have put in their place.
@@ -173,8 +180,35 @@ impl Plan {
     }
 }
 
+/// With `--cpu`: what is measured, and where the picture goes.
+fn cpu_plan(args: &Args) -> (cpu::Plan, Option<PathBuf>) {
+    let (job, window, rounds) = if args.quick {
+        (0.2, 0.4, 1)
+    } else {
+        (1.0, 4.0, 3)
+    };
+    let plan = cpu::Plan {
+        workers: args
+            .workers
+            .map_or(num_cpus::get().min(2), NonZeroUsize::get),
+        job: millis(args.job.unwrap_or(job)),
+        think: millis(args.think.unwrap_or(5.0 * job)),
+        window: Duration::from_secs_f64(args.window.unwrap_or(window)),
+        rounds: args.rounds.map_or(rounds, NonZeroUsize::get),
+    };
+    let svg = (!args.quick).then(|| Path::new("docs").join("cpu-fairness.svg"));
+    (plan, args.svg.clone().or(svg))
+}
+
 fn main() -> ExitCode {
-    match run(&Plan::new(Args::parse())) {
+    let args = Args::parse();
+    let done = if args.cpu {
+        let (plan, svg) = cpu_plan(&args);
+        run_cpu(&plan, svg.as_deref())
+    } else {
+        run(&Plan::new(args))
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fairness: {error}");
@@ -192,6 +226,22 @@ fn run(plan: &Plan) -> Result<(), Box<dyn Error>> {
     table::print(&summaries);
     if let Some(path) = &plan.svg {
         save(path, &chart::draw(&summaries, plan.job)?)?;
+    }
+    Ok(())
+}
+
+fn run_cpu(plan: &cpu::Plan, svg: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    println!(
+        "{} workers, light jobs of {:?}, heavy ones of {:?}, windows of {:?}\n",
+        plan.workers,
+        plan.job,
+        100 * plan.job,
+        plan.window
+    );
+    let rows = cpu::measure(plan)?;
+    cpu::print(&rows);
+    if let Some(path) = svg {
+        save(path, &cpu::draw(&rows)?)?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ fn print_verdict(rows: &[Summary]) {
 }
 
 /// Two decimals below ten, one below a hundred, none above.
-fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
         ..100.0 => format!("{value:.1}"),

@@ -242,31 +242,32 @@ impl Gate {
         self.step(None)
     }
 
-    /// A job of `tenant` has ended: reports it, and takes the next one for the same token.
-    pub(crate) fn next(&self, tenant: Id) -> Step {
-        self.step(Some(tenant))
+    /// A job of `tenant` has ended that used so much CPU time, where that is charged: reports it, and
+    /// takes the next one for the same token.
+    pub(crate) fn next(&self, tenant: Id, spent: u64) -> Step {
+        self.step(Some((tenant, spent)))
     }
 
     /// A job of `tenant` that ran without a token has ended. `true`: a token goes to a slot now, as
     /// the tenant may run another job.
-    pub(crate) fn end(&self, tenant: Id) -> bool {
+    pub(crate) fn end(&self, tenant: Id, spent: u64) -> bool {
         let mut lanes = self.lock();
-        lanes.end(tenant);
+        lanes.end(tenant, spent);
         self.send_token(&lanes)
     }
 
     /// As [`Gate::next`], for a thread that cannot begin another job yet. `true`: there is one, and
     /// the token goes to a slot where it can be taken up; otherwise it is left with the gate.
-    pub(crate) fn end_and_pass_on(&self, tenant: Id) -> bool {
+    pub(crate) fn end_and_pass_on(&self, tenant: Id, spent: u64) -> bool {
         let mut lanes = self.lock();
-        lanes.end(tenant);
+        lanes.end(tenant, spent);
         !self.bring_home(&lanes)
     }
 
-    fn step(&self, ended: Option<Id>) -> Step {
+    fn step(&self, ended: Option<(Id, u64)>) -> Step {
         let mut lanes = self.lock_between_jobs();
-        if let Some(tenant) = ended {
-            lanes.end(tenant);
+        if let Some((tenant, spent)) = ended {
+            lanes.end(tenant, spent);
         }
         let admitted = lanes.pop();
         let passes_on = admitted.is_none() && !self.bring_home(&lanes);
@@ -280,10 +281,7 @@ impl Gate {
     /// A job has been claimed elsewhere than by a worker that came for it: takes it out of its lane,
     /// if it is in there.
     pub(crate) fn withdraw(&self, place: &Place) {
-        let mut lanes = self.lock();
-        if let Some(tenant) = lanes.take_out(place) {
-            lanes.tenants.tidy(tenant);
-        }
+        self.lock().withdraw(place);
     }
 
     /// Claims a job under the lock and takes it out of its lane, to run in place. No worker can come
@@ -295,10 +293,7 @@ impl Gate {
     ) -> Option<InPlace> {
         let mut lanes = self.lock();
         let slot = claim()?;
-        let tenant = lanes.take_out(place);
-        if let Some(id) = tenant {
-            lanes.begin(id);
-        }
+        let tenant = lanes.begin_in_place(place);
         Some(InPlace { slot, tenant })
     }
 
@@ -311,6 +306,9 @@ impl Gate {
             lanes.left(id);
             lanes.tenants.tidy(id);
             jobs.push(job);
+        }
+        if lanes.queue.is_by_cost() {
+            lanes.tenants.forgive_all();
         }
         jobs
     }
@@ -432,9 +430,9 @@ mod tests {
         let gate = gate(1);
         assert!(!push(&gate) && !push(&gate));
         let id = gate.first().admitted.expect("the first job").tenant;
-        assert!(gate.end_and_pass_on(id), "there is another");
+        assert!(gate.end_and_pass_on(id, 0), "there is another");
         assert!(gate.first().admitted.is_some());
-        assert!(!gate.end_and_pass_on(id));
+        assert!(!gate.end_and_pass_on(id, 0));
         assert!(gate.is_at_rest());
     }
 
@@ -494,5 +492,27 @@ mod tests {
         assert!(gate.first().admitted.is_some());
         assert!(gate.bring_home(&gate.lock()), "there is none");
         assert_eq!(gate.tokens(), 1);
+    }
+
+    #[test]
+    fn what_is_settled_after_a_sweep_keeps_its_account_open() {
+        let gate = Gate::new(FairQueue::by_cost(), 1, None);
+        assert!(push_named(&gate), "there is a token");
+        let id = gate.first().admitted.expect("the job").tenant;
+        assert!(!push_named(&gate));
+        assert_eq!(gate.drain().len(), 1, "and all debts are forgotten");
+        assert!(!push_named(&gate));
+        assert!(!gate.end(id, 1_000), "the token is not back");
+        assert_eq!(gate.first().admitted.expect("the other").tenant, id);
+        assert!(!gate.end_and_pass_on(id, 1_000));
+        assert_eq!(gate.lock().tenants.open_accounts(), 0);
+    }
+
+    fn push_named(gate: &Gate) -> bool {
+        let request = Request {
+            who: Who::Named("a"),
+            ..PLAIN
+        };
+        gate.push(request, None, Job::new(|| ()))
     }
 }

@@ -144,15 +144,33 @@ impl Lanes {
             }
             self.left(tenant);
             self.tenants.tidy(tenant);
+            self.close_paid_off();
             if self.after.overdue.is_some() {
                 return None;
             }
         }
     }
 
-    /// Takes a claimed job out of its lane; the lane's tenant, to be tidied, if it was in one.
-    pub(super) fn take_out(&mut self, place: &Place) -> Option<Id> {
-        let (tenant, job) = self.queue.remove_at(place.take()?)?;
+    /// Takes a claimed job that will never run out of its lane, if it is in one.
+    pub(super) fn withdraw(&mut self, place: &Place) {
+        let Some(tenant) = place.take().and_then(|at| self.take_out(at)) else {
+            return;
+        };
+        self.tenants.tidy(tenant);
+        self.close_paid_off();
+    }
+
+    /// Takes a claimed job that begins out of its turn out of its lane; its tenant, if it was in one.
+    pub(super) fn begin_in_place(&mut self, place: &Place) -> Option<Id> {
+        let at = place.take()?;
+        self.queue.charge_at(at);
+        let tenant = self.take_out(at)?;
+        self.begin(tenant);
+        Some(tenant)
+    }
+
+    fn take_out(&mut self, at: u32) -> Option<Id> {
+        let (tenant, job) = self.queue.remove_at(at)?;
         self.after.dropped.push(job);
         self.left(tenant);
         Some(tenant)
@@ -193,7 +211,11 @@ impl Lanes {
         }
     }
 
-    pub(super) fn end(&mut self, id: Id) {
+    /// A job has ended that used so much CPU time, where that is charged.
+    pub(super) fn end(&mut self, id: Id, spent: u64) {
+        if self.queue.is_by_cost() {
+            self.settle(id, spent);
+        }
         let account = &mut self.tenants[id];
         account.running -= 1;
         account.completed += 1;

@@ -16,9 +16,11 @@
 //! - `lock`: how the gate's lock is waited for;
 //! - `lanes`: everything that is done under it;
 //! - `inbox`: jobs on their way to the lanes;
+//! - `billing`: what jobs have cost, where tenants are charged by that;
 //! - `tenants`: what is known of the tenants that have something going on;
 //! - `waiting`: submitters that wait for room.
 
+mod billing;
 mod gate;
 mod inbox;
 mod lanes;

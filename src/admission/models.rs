@@ -39,7 +39,7 @@ fn serve(gate: &Gate) -> (usize, bool) {
     let mut step = gate.first();
     while let Some(admitted) = step.admitted {
         ran += 1;
-        step = gate.next(run(admitted));
+        step = gate.next(run(admitted), 0);
     }
     (ran, step.passes_on)
 }

@@ -26,6 +26,8 @@ pub(super) struct Account {
     pub(super) reserved: u32,
     /// Submitters that have sat down to wait for room and not got up again.
     pub(super) sitting: u32,
+    /// By cost: the queue may know the tenant by what it owes.
+    pub(super) owes: bool,
     /// What few tenants have.
     pub(super) limits: Option<Box<Limits>>,
 }
@@ -53,6 +55,7 @@ impl Account {
             completed: 0,
             reserved: 0,
             sitting: 0,
+            owes: false,
             limits: None,
         }
     }
@@ -124,8 +127,10 @@ impl Tenants {
         if account.is_busy() || account.handles > 0 {
             return;
         }
-        if id == self.nameless {
+        if id == self.nameless || account.owes {
+            let owes = account.owes;
             *account = Account::new(Arc::clone(&account.name));
+            account.owes = owes;
             return;
         }
         let account = self.accounts.remove(id);
@@ -134,6 +139,25 @@ impl Tenants {
         if self.by_name.len() * 8 < self.by_name.capacity() {
             self.by_name.shrink_to(self.by_name.len() * 2);
         }
+    }
+
+    /// The tenant owes nothing any more.
+    pub(super) fn forgive(&mut self, id: Id) {
+        self.accounts[id].owes = false;
+        self.tidy(id);
+    }
+
+    /// Nobody does. O(accounts).
+    pub(super) fn forgive_all(&mut self) {
+        let owing = self.by_name.values().copied();
+        let owing: Vec<Id> = owing.filter(|id| self.accounts[*id].owes).collect();
+        owing.into_iter().for_each(|id| self.forgive(id));
+    }
+
+    /// Accounts but for the nameless one.
+    #[cfg(test)]
+    pub(super) fn open_accounts(&self) -> usize {
+        self.accounts.len() - 1
     }
 
     /// Everybody who waits for room.
@@ -191,6 +215,22 @@ mod tests {
         assert!(names(&tenants).is_empty());
         let again = tenants.open("acme");
         assert_eq!(tenants[again].weight, Weight::default(), "a fresh start");
+    }
+
+    #[test]
+    fn one_that_owes_keeps_its_number_and_nothing_else() {
+        let mut tenants = Tenants::new();
+        let ids = ["acme", ""].map(|name| tenants.open(name));
+        for id in ids {
+            tenants[id].owes = true;
+            tenants[id].weight = Weight::new(7);
+            tenants.tidy(id);
+            assert_eq!(tenants[id].weight, Weight::default());
+            assert!(names(&tenants).is_empty());
+        }
+        assert_eq!(ids, ["acme", ""].map(|name| tenants.open(name)));
+        tenants.forgive_all();
+        assert_eq!(tenants.accounts.len(), 1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Taking everything out at once.
 
-use super::arena::Arena;
+use super::arena::{Arena, Id};
 use super::job::Job;
-use super::lane::Lanes;
+use super::lane::{Lanes, Place};
 use std::fmt;
 use std::iter::FusedIterator;
 
@@ -20,12 +20,25 @@ pub struct Drain<K, T> {
     pub(super) from: usize,
 }
 
+impl<K, T> Drain<K, T> {
+    /// The first lane that still has a job.
+    fn next_lane(&mut self) -> Option<Id> {
+        loop {
+            let lane = self.lanes.first_from(self.from)?;
+            self.from = lane.index();
+            if self.lanes[lane].turn.place != Place::Away {
+                return Some(lane);
+            }
+            self.lanes.remove(lane);
+        }
+    }
+}
+
 impl<K: Clone, T> Iterator for Drain<K, T> {
     type Item = (K, T);
 
     fn next(&mut self) -> Option<(K, T)> {
-        let lane = self.lanes.first_from(self.from)?;
-        self.from = lane.index();
+        let lane = self.next_lane()?;
         let backlog = &self.lanes[lane].backlog;
         let job = backlog.head();
         let key = if backlog.is_last() {

@@ -1,6 +1,7 @@
 //! What the pool's gate needs of a queue besides its public face.
 
 use super::arena::Id;
+use super::lane::{Lane, Place};
 use super::{FairQueue, Priority, Ticket, Weight};
 use std::hash::Hash;
 
@@ -33,7 +34,7 @@ impl<K, T> FairQueue<K, T> {
     /// ```
     #[must_use]
     pub fn peek(&self) -> Option<(&K, &T)> {
-        let lane = &self.lanes[self.rotation.pick()?.lane];
+        let lane = &self.lanes[self.rule.pick()?.lane];
         Some((&lane.key, &self.jobs[lane.backlog.head()].item))
     }
 }
@@ -51,7 +52,8 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         item: T,
     ) -> Ticket {
         if let Some(lane) = *noted {
-            if self.lanes.get(lane).is_some_and(|lane| lane.key == tenant) {
+            let is_there = |lane: &Lane<K>| lane.key == tenant && lane.turn.place != Place::Away;
+            if self.lanes.get(lane).is_some_and(is_there) {
                 return self.append(lane, Some(weight), priority, item);
             }
         }
@@ -68,7 +70,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it as it says.
     #[inline]
     pub(crate) fn take_next(&mut self, judge: impl FnOnce(&T) -> Verdict) -> Option<(K, T)> {
-        let pick = self.rotation.pick()?;
+        let pick = self.rule.pick()?;
         let lane = &self.lanes[pick.lane];
         let job = lane.backlog.head();
         match judge(&self.jobs[job].item) {

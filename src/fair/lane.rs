@@ -27,6 +27,9 @@ pub(super) enum Place {
     Fresh,
     /// Nowhere: passed over until released.
     Held,
+    /// Nowhere: by cost, the tenant has no job and is kept in mind for what it owes. The backlog says
+    /// nothing then.
+    Away,
 }
 
 /// A lane's part in the rotation.
@@ -37,7 +40,7 @@ pub(super) struct Turn {
     pub(super) weight: u32,
     /// When it was last served, or came in: the tie-break.
     pub(super) seq: u64,
-    /// Its run, unless held.
+    /// Its run, unless held; by cost, its bill.
     pub(super) run: Id,
     pub(super) prev: Option<Id>,
     pub(super) next: Option<Id>,

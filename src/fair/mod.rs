@@ -1,14 +1,18 @@
 //! Fair admission as data: tenants' jobs, and the order in which they are let in.
 //!
-//! No threads, no locks, no clock. From the top down: `FairQueue` and [`drain`]; [`rotation`], which
-//! decides between lanes with the help of [`run`] and [`agenda`]; [`lane`], with its jobs in
+//! No threads, no locks, no clock. From the top down: `FairQueue`, [`settling`] and [`drain`]; [`rule`],
+//! which decides between lanes: by count that is [`rotation`], with the help of [`run`] and [`agenda`],
+//! by cost it is [`costs`], with the [`agenda`], each tenant's [`bill`] and [`estimates`]; [`lane`], with its jobs in
 //! [`backlog`] and [`job`]; then [`tag`], [`table`], [`hash`] and [`arena`], which know nothing of
 //! lanes.
 
 mod agenda;
 mod arena;
 mod backlog;
+mod bill;
+mod costs;
 mod drain;
+mod estimates;
 mod front;
 mod hash;
 mod job;
@@ -16,7 +20,9 @@ mod lane;
 mod node;
 mod priority;
 mod rotation;
+mod rule;
 mod run;
+mod settling;
 mod table;
 mod tag;
 mod ticket;
@@ -32,8 +38,9 @@ pub use self::weight::Weight;
 
 use self::backlog::{Backlog, Order};
 use self::job::Job;
-use self::lane::{Lane, Lanes, Turn};
+use self::lane::{Lane, Lanes, Place, Turn};
 use self::rotation::{Pick, Rotation};
+use self::rule::Rule;
 use self::table::Table;
 use std::fmt;
 use std::hash::Hash;
@@ -50,7 +57,7 @@ pub struct FairQueue<K, T> {
     lanes: Lanes<K>,
     names: Names,
     by_name: Table,
-    rotation: Rotation,
+    rule: Rule,
 }
 
 impl<K, T> FairQueue<K, T> {
@@ -58,7 +65,7 @@ impl<K, T> FairQueue<K, T> {
     /// strict: a low one waits for as long as there is a higher one.
     #[must_use]
     pub fn new() -> FairQueue<K, T> {
-        FairQueue::with_order(Order::Strict)
+        FairQueue::with(Order::Strict, Rule::Count(Rotation::new()))
     }
 
     /// An empty queue whose lanes let no job wait for ever behind higher priorities.
@@ -83,10 +90,10 @@ impl<K, T> FairQueue<K, T> {
     /// ```
     #[must_use]
     pub fn with_ageing(boost: u32) -> FairQueue<K, T> {
-        FairQueue::with_order(Order::Ageing(boost))
+        FairQueue::with(Order::Ageing(boost), Rule::Count(Rotation::new()))
     }
 
-    fn with_order(order: Order) -> FairQueue<K, T> {
+    fn with(order: Order, rule: Rule) -> FairQueue<K, T> {
         FairQueue {
             id: ticket::next_queue(),
             pushes: 0,
@@ -95,7 +102,7 @@ impl<K, T> FairQueue<K, T> {
             lanes: Arena::new(),
             names: Names::new(),
             by_name: Table::new(),
-            rotation: Rotation::new(),
+            rule,
         }
     }
 
@@ -115,7 +122,7 @@ impl<K, T> FairQueue<K, T> {
     /// The tenants with something queued, held ones included. Nothing is kept of the others.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        self.lanes.len()
+        self.lanes.len() - self.away()
     }
 
     /// Takes everything out, held lanes included, and leaves the queue empty at once, whatever is
@@ -123,7 +130,7 @@ impl<K, T> FairQueue<K, T> {
     /// [`pop`](FairQueue::pop) inside one lane.
     pub fn drain(&mut self) -> Drain<K, T> {
         self.by_name = Table::new();
-        self.rotation = Rotation::new();
+        self.rule.restart();
         Drain {
             lanes: mem::replace(&mut self.lanes, Arena::new()),
             jobs: mem::replace(&mut self.jobs, Arena::new()),
@@ -144,9 +151,15 @@ impl<K, T> FairQueue<K, T> {
         let Lane { hash, key, .. } = self.lanes.remove(lane);
         self.by_name.remove(hash, lane);
         if self.lanes.is_empty() {
-            self.rotation.reset();
+            self.rule.reset();
         }
         key
+    }
+
+    /// A lane's last job is gone: the key, unless the lane is kept for what its tenant owes.
+    fn close(&mut self, lane: Id) -> Option<K> {
+        let is_kept = self.rule.leave(&mut self.lanes, lane);
+        (!is_kept).then(|| self.forget(lane))
     }
 
     /// Takes a queued job out for a ticket, with the key of its lane if that is gone with it.
@@ -158,20 +171,11 @@ impl<K, T> FairQueue<K, T> {
         }
         let backlog = &mut self.lanes[lane].backlog;
         if backlog.is_last() {
-            self.rotation.leave(&mut self.lanes, lane);
-            let key = self.forget(lane);
-            return Some((self.take(job), Some(key)));
+            let key = self.close(lane);
+            return Some((self.take(job), key));
         }
         backlog.unlink(self.order, &mut self.jobs, job);
         Some((self.take(job), None))
-    }
-
-    /// Serves a lane its last job. No copy of the key is needed, as the lane's own is free.
-    fn pop_last(&mut self, pick: Pick) -> (K, T) {
-        let job = self.lanes[pick.lane].backlog.head();
-        self.rotation.charge_last(&mut self.lanes, pick);
-        let key = self.forget(pick.lane);
-        (key, self.take(job))
     }
 }
 
@@ -228,8 +232,10 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// assert_eq!(served, "abaaabbb");
     /// ```
     pub fn pop(&mut self) -> Option<(K, T)> {
-        let pick = self.rotation.pick()?;
-        Some(self.serve(pick))
+        let pick = self.rule.pick()?;
+        let served = self.serve(pick);
+        self.forget_paid_off(drop);
+        Some(served)
     }
 
     /// Takes the first job of the lane picked, and charges it.
@@ -242,7 +248,26 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         let key = lane.key.clone();
         let job = lane.backlog.head();
         lane.backlog.pop(self.order, &self.jobs);
-        self.rotation.charge(&mut self.lanes, pick);
+        self.rule.charge(&mut self.lanes, pick);
+        (key, self.take(job))
+    }
+
+    /// Serves a lane its last job. By count no copy of the key is needed, as the lane's own is free.
+    fn pop_last(&mut self, pick: Pick) -> (K, T) {
+        let lane = &self.lanes[pick.lane];
+        let job = lane.backlog.head();
+        let key = match &mut self.rule {
+            Rule::Count(rotation) => {
+                rotation.charge_last(&mut self.lanes, pick);
+                self.forget(pick.lane)
+            }
+            Rule::Cost(costs) => {
+                let key = lane.key.clone();
+                costs.charge(&self.lanes, pick.lane);
+                costs.leave(&mut self.lanes, pick.lane);
+                key
+            }
+        };
         (key, self.take(job))
     }
 
@@ -265,6 +290,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// ```
     pub fn remove(&mut self, ticket: Ticket) -> Option<T> {
         let (item, _key) = self.withdraw(ticket)?;
+        self.forget_paid_off(drop);
         Some(item)
     }
 
@@ -277,7 +303,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         let Some(lane) = self.find(tenant) else {
             return false;
         };
-        self.rotation.reweigh(&mut self.lanes, lane, weight.get());
+        self.rule.reweigh(&mut self.lanes, lane, weight.get());
         true
     }
 
@@ -306,7 +332,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         let Some(lane) = self.find(tenant) else {
             return false;
         };
-        self.rotation.hold(&mut self.lanes, lane);
+        self.rule.hold(&mut self.lanes, lane);
         true
     }
 
@@ -319,12 +345,14 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         let Some(lane) = self.find(tenant) else {
             return false;
         };
-        self.rotation.release(&mut self.lanes, lane);
+        self.rule.release(&mut self.lanes, lane);
         true
     }
 
+    /// The lane of a tenant that has something queued.
     fn find(&self, tenant: &K) -> Option<Id> {
-        self.find_hashed(tenant, self.names.hash(tenant))
+        let lane = self.find_hashed(tenant, self.names.hash(tenant))?;
+        (self.lanes[lane].turn.place != Place::Away).then_some(lane)
     }
 
     fn find_hashed(&self, tenant: &K, hash: u32) -> Option<Id> {
@@ -341,6 +369,9 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ) -> Ticket {
         let hash = self.names.hash(&tenant);
         match self.find_hashed(&tenant, hash) {
+            Some(lane) if self.lanes[lane].turn.place == Place::Away => {
+                self.reopen(lane, weight.unwrap_or_default(), priority, item)
+            }
             Some(lane) => self.append(lane, weight, priority, item),
             None => self.open(tenant, hash, weight.unwrap_or_default(), priority, item),
         }
@@ -364,7 +395,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ) -> Ticket {
         self.check_room();
         if let Some(weight) = weight {
-            self.rotation.reweigh(&mut self.lanes, lane, weight.get());
+            self.rule.reweigh(&mut self.lanes, lane, weight.get());
         }
         let Lane {
             arrivals, backlog, ..
@@ -404,7 +435,25 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         });
         self.jobs[job].lane = lane;
         self.by_name.insert(hash, lane);
-        self.rotation.join(&mut self.lanes, lane);
+        self.rule.join(&mut self.lanes, lane);
+        self.ticket(lane, job, arrival)
+    }
+
+    /// Queues the first job of a tenant whose lane was kept.
+    fn reopen(&mut self, lane: Id, weight: Weight, priority: Priority, item: T) -> Ticket {
+        self.check_room();
+        let (arrival, Priority(priority)) = (self.pushes, priority);
+        let job = self.jobs.insert(Job::new(lane, priority, arrival, item));
+        let Lane {
+            turn,
+            backlog,
+            arrivals,
+            ..
+        } = &mut self.lanes[lane];
+        turn.weight = weight.get();
+        *backlog = Backlog::of(priority, job);
+        *arrivals = arrival + 1;
+        self.rule.join(&mut self.lanes, lane);
         self.ticket(lane, job, arrival)
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Rotation {
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) lane: Id,
-    now: u128,
+    pub(super) now: u128,
 }
 
 impl Rotation {
@@ -267,7 +267,16 @@ impl Rotation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rule::Rule;
+    use super::Rotation;
     use crate::{FairQueue, Priority, Weight};
+
+    fn rotation<K, T>(queue: &FairQueue<K, T>) -> &Rotation {
+        match &queue.rule {
+            Rule::Count(rotation) => rotation,
+            Rule::Cost(_) => unreachable!("a queue by count"),
+        }
+    }
 
     /// What the agenda is as long as, and a pop as expensive as the logarithm of.
     #[test]
@@ -282,21 +291,21 @@ mod tests {
             }
         };
         join(&mut queue, 0..300);
-        assert_eq!(queue.rotation.runs.len(), 3);
+        assert_eq!(rotation(&queue).runs.len(), 3);
         for _ in 0..400 {
             let (lane, ()) = queue.pop().unwrap();
-            assert_eq!(queue.rotation.runs.len(), 3);
+            assert_eq!(rotation(&queue).runs.len(), 3);
             if lane == 299 {
                 // It comes back ahead of the clock, and newcomers do not follow it.
                 assert!(queue.hold(&lane) && queue.release(&lane));
                 join(&mut queue, 300..400);
-                assert_eq!(queue.rotation.runs.len(), 4);
+                assert_eq!(rotation(&queue).runs.len(), 4);
                 break;
             }
         }
         assert_eq!(queue.lanes(), 400);
         while queue.pop().is_some() {}
-        assert_eq!(queue.rotation.runs.len(), 0);
+        assert_eq!(rotation(&queue).runs.len(), 0);
     }
 
     /// However long a queue is used, its clock stays far from its end if it runs empty now and then.
@@ -310,9 +319,9 @@ mod tests {
             let last = queue.push(2, Priority::NORMAL, 4);
             assert!(queue.hold(&2));
             while queue.pop().is_some() {}
-            assert_ne!(queue.rotation.clock.now(), 0, "a held lane is one");
+            assert_ne!(rotation(&queue).clock.now(), 0, "a held lane is one");
             assert!(queue.remove(last).is_some());
-            assert_eq!(queue.rotation.clock.now(), 0);
+            assert_eq!(rotation(&queue).clock.now(), 0);
         }
     }
 }

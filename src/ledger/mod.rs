@@ -8,6 +8,7 @@ mod busy;
 mod histogram;
 mod idle;
 mod load;
+mod meter;
 #[cfg(all(test, loom))]
 mod models;
 mod room;
@@ -17,5 +18,6 @@ pub(crate) use busy::Busy;
 pub(crate) use histogram::{Histogram, Quantiles};
 pub(crate) use idle::{Idle, is_idle};
 pub(crate) use load::{Fate, Load, Tally};
+pub(crate) use meter::Meter;
 pub(crate) use room::{Entry, Room, Seat};
 pub(crate) use times::{TimeTable, Times};

@@ -54,6 +54,36 @@ pub enum Nested {
     Local,
 }
 
+/// What a tenant is charged for a job, which decides how soon it gets the next one.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fairness {
+    /// One a job: tenants share the number of jobs that begin, whatever those take. Right where jobs
+    /// are alike, and the cheapest.
+    #[default]
+    Jobs,
+    /// The CPU time that the job used: tenants share that, and who sends jobs of 100 ms gets one where
+    /// another gets a hundred of 1 ms.
+    ///
+    /// The rule is that of [`FairQueue::by_cost`](crate::FairQueue::by_cost): a job is charged what its
+    /// tenant's jobs have been costing when it begins, and what it has used when it has ended, a panic
+    /// included. One that is cancelled or expires before it begins is charged nothing. One that a `join`
+    /// runs in place is charged to its own tenant, not to that of the job that joins it. While two
+    /// tenants have a backlog, none of that lets one get ahead of the other by more than what the
+    /// costliest job takes, once for each slot and once more, divided by the smaller of the two weights.
+    /// Who lets its lane run empty keeps its debt, for as long as it has one.
+    ///
+    /// Time is that of the thread's CPU clock, from one job's end to the next one's, so the pool's own
+    /// work for a job is charged with it: sleeping and waiting cost nothing. Threads that a job starts
+    /// are not seen. This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on
+    /// Windows, wall time is charged instead. The clock costs a system call a job.
+    ///
+    /// A job that has begun is not interrupted. Where light tenants come and go, all slots may be taken
+    /// by long jobs at a moment when nothing else is queued. No charge helps against that, only a limit:
+    /// see [`Tenant::with_max_running`](crate::Tenant::with_max_running).
+    CpuTime,
+}
+
 /// More threads than systems are set up for; asking for them is a mistake that should not end in an
 /// allocation that fails.
 const MAX_WORKERS: usize = 1 << 16;
@@ -70,6 +100,7 @@ pub(crate) struct Settings {
     pub(super) nested: Nested,
     /// How many jobs may be in the pool at once; [`FAIR`] means as many as there are workers.
     pub(super) concurrency: Option<usize>,
+    pub(super) fairness: Fairness,
     pub(super) ageing: Option<u32>,
     pub(super) queue_limit: Option<usize>,
     pub(super) on_panic: PanicPolicy,
@@ -107,6 +138,7 @@ impl PoolBuilder {
                 strategy: Strategy::default(),
                 nested: Nested::default(),
                 concurrency: None,
+                fairness: Fairness::default(),
                 ageing: None,
                 queue_limit: None,
                 on_panic: PanicPolicy::default(),
@@ -148,6 +180,23 @@ impl PoolBuilder {
     /// used, and tenants share them fairly.
     pub fn fair(self) -> Self {
         self.concurrency(FAIR)
+    }
+
+    /// What a tenant is charged for a job; [`Fairness::Jobs`] by default. No effect without a limit.
+    ///
+    /// ```
+    /// use fairlane::{Fairness, WorkerPool};
+    /// let pool = WorkerPool::builder()
+    ///     .workers(2)
+    ///     .fair()
+    ///     .fairness(Fairness::CpuTime)
+    ///     .build()?;
+    /// # drop(pool);
+    /// # Ok::<(), fairlane::BuildError>(())
+    /// ```
+    pub fn fairness(mut self, fairness: Fairness) -> Self {
+        self.settings.fairness = fairness;
+        self
     }
 
     /// Lets priorities age inside a lane: job number `a` of a lane, of priority `p`, is served in the

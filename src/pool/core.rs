@@ -2,12 +2,13 @@
 
 use super::phase::{Phase, Progress};
 use super::threads::Threads;
-use super::{Nested, PanicPolicy, Settings};
+use super::{Fairness, Nested, PanicPolicy, Settings};
 use crate::admission::{Gate, Request};
+use crate::cpu;
 use crate::error::Rejected;
 use crate::fair::{FairQueue, Id};
 use crate::job::{Home, HomeKeeper, InPlace, Job, Place, Stage};
-use crate::ledger::{Fate, Idle, Load, Room, Tally, TimeTable, is_idle};
+use crate::ledger::{Fate, Idle, Load, Meter, Room, Tally, TimeTable, is_idle};
 use crate::slot::sleep::Sleep;
 use crate::slot::vacancy::Vacancy;
 use crate::slot::{self, Slot, Sweeps};
@@ -49,6 +50,25 @@ pub(super) struct Core {
 pub(super) struct Bench {
     pub(super) slot: usize,
     pub(super) deque: Deque<Job>,
+    /// Where CPU time is charged.
+    pub(super) meter: Option<Meter>,
+}
+
+/// What jobs on this thread have used, where that is charged; elsewhere nothing, and no clock is read.
+impl Bench {
+    /// A job has ended: what it has used. What follows is the next one's.
+    #[inline]
+    pub(super) fn lap(&self) -> u64 {
+        let meter = self.meter.as_ref();
+        meter.map_or(0, |meter| meter.lap(cpu::thread_time()))
+    }
+
+    /// What follows is the next job's, and what was before nobody's.
+    pub(super) fn start_lap(&self) {
+        if let Some(meter) = &self.meter {
+            meter.start(cpu::thread_time());
+        }
+    }
 }
 
 impl Core {
@@ -80,9 +100,12 @@ impl Core {
                 Some(_) => None,
             },
             gate: settings.concurrency.map(|limit| {
-                let queue = settings
-                    .ageing
-                    .map_or_else(FairQueue::new, FairQueue::with_ageing);
+                let queue = match (settings.fairness, settings.ageing) {
+                    (Fairness::Jobs, None) => FairQueue::new(),
+                    (Fairness::Jobs, Some(boost)) => FairQueue::with_ageing(boost),
+                    (Fairness::CpuTime, None) => FairQueue::by_cost(),
+                    (Fairness::CpuTime, Some(boost)) => FairQueue::by_cost_with_ageing(boost),
+                };
                 Gate::new(queue, limit.min(count), settings.queue_limit)
             }),
             threads: Threads::new(count),
@@ -282,8 +305,30 @@ impl Core {
         let Some((slot, job)) = pinned else {
             return false;
         };
+        self.set_aside();
         job.run(&self.stage(slot));
+        self.take_up_again();
         true
+    }
+
+    /// Whether tenants are charged CPU time.
+    pub(super) fn charges_time(&self) -> bool {
+        self.gate.is_some() && self.settings.fairness == Fairness::CpuTime
+    }
+
+    /// The job on this thread makes room for another that runs in its midst.
+    fn set_aside(&self) {
+        if self.charges_time() {
+            with_meter(|meter| meter.set_aside(cpu::thread_time()));
+        }
+    }
+
+    /// It goes on; what the other one has used.
+    fn take_up_again(&self) -> u64 {
+        if !self.charges_time() {
+            return 0;
+        }
+        with_meter(|meter| meter.take_up_again(cpu::thread_time())).unwrap_or(0)
     }
 
     /// Withdraws what is pinned to a slot; returns how many jobs that were.
@@ -486,6 +531,10 @@ impl Core {
     }
 }
 
+fn with_meter<R>(f: impl FnOnce(&Meter) -> R) -> Option<R> {
+    worker::with_bench(|bench: &Bench| bench.meter.as_ref().map(f)).flatten()
+}
+
 impl Drop for Core {
     fn drop(&mut self) {
         // What hooks have captured is the user's, and whoever drops the pool is not to be hit by it.
@@ -514,6 +563,7 @@ impl HomeKeeper for Core {
             },
             Some(gate) => gate.begin_in_place(place, claim)?,
         };
+        self.set_aside();
         self.load(job.slot).begin_elsewhere();
         if let Some(room) = &self.room {
             room.leave();
@@ -522,9 +572,10 @@ impl HomeKeeper for Core {
     }
 
     fn end_in_place(&self, job: &InPlace, panicked: bool) {
+        let spent = self.take_up_again();
         if let (Some(gate), Some(tenant)) = (&self.gate, job.tenant) {
             // Its end may let another job of the tenant run, which no token is on its way for.
-            if gate.end(tenant) {
+            if gate.end(tenant, spent) {
                 self.send_token();
             }
         }

@@ -21,7 +21,7 @@ mod submit;
 mod tenant;
 mod threads;
 
-pub use builder::{Nested, PanicPolicy, PoolBuilder};
+pub use builder::{Fairness, Nested, PanicPolicy, PoolBuilder};
 pub use job_builder::JobBuilder;
 pub use scope::{Scope, ScopedJobHandle};
 pub use stats::{Latency, PoolStats, SlotStats, TenantStats};

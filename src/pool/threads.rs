@@ -11,7 +11,7 @@ use crate::admission::{Admitted, Gate, Step};
 use crate::error::BuildError;
 use crate::fair::Id;
 use crate::job::{Claim, Job, Stage, Turn};
-use crate::ledger::Fate;
+use crate::ledger::{Fate, Meter};
 use crate::local;
 use crate::slot::Slot;
 use crate::sync::{Arc, Condvar, Deque, Mutex, thread};
@@ -172,7 +172,11 @@ fn serve(core: &Arc<Core>, slot: usize, mut deque: Deque<Job>) {
 
 /// Runs jobs until the pool stops or one of them has panicked, and gives the deque back.
 fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
-    let bench = Rc::new(Bench { slot, deque });
+    let bench = Rc::new(Bench {
+        slot,
+        deque,
+        meter: core.charges_time().then(Meter::default),
+    });
     {
         let _member = worker::enter(core.home().address(), Rc::clone(&bench) as _);
         let _locals = local::open();
@@ -297,6 +301,7 @@ impl Server<'_> {
         }
         let admitted = self.take_step(gate.first());
         self.withdraw_overdue();
+        self.bench.start_lap();
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
             self.core.check_idle();
@@ -327,6 +332,8 @@ impl Server<'_> {
     fn withdraw_overdue(&self) {
         if let Some(job) = self.overdue.take() {
             self.core.withdraw_from_lanes(vec![job], Fate::Expired);
+            // The next job does not pay for what the user's destructors did.
+            self.bench.start_lap();
         }
     }
 
@@ -342,8 +349,8 @@ impl Server<'_> {
     /// This thread has something else to do: it is to be replaced, or has a result to drop, which may
     /// take as long as the user likes. If there is a job for its token, the token waits at the slot,
     /// for this thread or any other.
-    fn pass_token_on(&self, gate: &Gate, tenant: Id) {
-        if gate.end_and_pass_on(tenant) {
+    fn pass_token_on(&self, gate: &Gate, tenant: Id, spent: u64) {
+        if gate.end_and_pass_on(tenant, spent) {
             self.leave_token();
         }
     }
@@ -355,11 +362,12 @@ impl Turn for Server<'_> {
         let (Some(gate), Some(tenant)) = (&self.core.gate, self.tenant.take()) else {
             return;
         };
+        let spent = self.bench.lap();
         let is_wanted_here = self.own.has_pinned();
         if lingers || is_wanted_here || (panicked && self.replaces_threads()) {
-            return self.pass_token_on(gate, tenant);
+            return self.pass_token_on(gate, tenant, spent);
         }
-        self.admitted.set(self.take_step(gate.next(tenant)));
+        self.admitted.set(self.take_step(gate.next(tenant, spent)));
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
+use crate::cost_traces;
 use crate::ops::{Op, config, crowd, exact_trace, other_trace};
 use crate::traces::{follows_the_oracle, rounding};
 
@@ -32,6 +33,7 @@ fn seed() -> u64 {
 enum Trace {
     Exact(Vec<Op>),
     Near(Vec<Op>),
+    ByCost(Vec<cost_traces::Op>),
 }
 
 /// Long ones with plain weights, since the oracle's fractions stay small there; short ones with the
@@ -42,6 +44,7 @@ fn any_trace() -> impl Strategy<Value = Trace> {
         2 => exact_trace(1_000).prop_map(Trace::Exact),
         4 => other_trace(60).prop_map(Trace::Near),
         1 => crowd(1_000).prop_map(Trace::Exact),
+        2 => cost_traces::trace(120).prop_map(Trace::ByCost),
     ]
 }
 
@@ -59,13 +62,14 @@ fn fuzz() {
     while start.elapsed() < time {
         let trace = any_trace.new_tree(&mut runner).expect("no filter refuses");
         let outcome = runner.run_one(trace, |trace| {
-            let (trace, grains) = match &trace {
-                Trace::Exact(trace) => (trace, 0),
-                Trace::Near(trace) => (trace, rounding(trace)),
+            let (length, outcome) = match &trace {
+                Trace::Exact(trace) => (trace.len(), follows_the_oracle(trace, 0)),
+                Trace::Near(trace) => (trace.len(), follows_the_oracle(trace, rounding(trace))),
+                Trace::ByCost(trace) => (trace.len(), cost_traces::follows_the_oracle(trace)),
             };
             traces.set(traces.get() + 1);
-            ops.set(ops.get() + trace.len() as u64);
-            follows_the_oracle(trace, grains)
+            ops.set(ops.get() + length as u64);
+            outcome
         });
         if let Err(error) = outcome {
             panic!("FAIRLANE_FUZZ_SEED={seed}: {error}");

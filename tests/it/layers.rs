@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; a module may use what stands before it.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "sync",
     "unwind",
     "error",
     "strategy",
     "fork",
+    "cpu",
     "fair",
     "ledger",
     "cancel",

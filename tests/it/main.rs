@@ -15,6 +15,7 @@ mod broadcast;
 mod cancel;
 mod combinations;
 mod counts;
+mod cpu_time;
 mod drops;
 mod locals;
 mod map;

@@ -232,10 +232,10 @@ impl Trace {
         expected.completed += 1;
         expected.tidy();
         if stays {
-            let step = self.gate().next(id);
+            let step = self.gate().next(id, 0);
             self.take(step);
         } else {
-            self.waiting += usize::from(self.gate().end_and_pass_on(id));
+            self.waiting += usize::from(self.gate().end_and_pass_on(id, 0));
         }
     }
 

@@ -1,0 +1,112 @@
+//! A queue that charges what jobs cost: what is different about it.
+
+use super::FairQueue;
+use super::arena::Id;
+use super::backlog::Order;
+use super::costs::Costs;
+use super::rule::Rule;
+use std::hash::Hash;
+
+/// How many of those who have paid off what they owed are forgotten in one step: more than can come to
+/// owe something in it, so they do not pile up.
+const FORGOTTEN: usize = 2;
+
+impl<K, T> FairQueue<K, T> {
+    #[doc = include_str!("COSTS.md")]
+    #[must_use]
+    pub fn by_cost() -> FairQueue<K, T> {
+        FairQueue::with(Order::Strict, Rule::Cost(Box::new(Costs::new())))
+    }
+
+    /// [`FairQueue::by_cost`] with the order of [`FairQueue::with_ageing`] inside a lane.
+    #[must_use]
+    pub fn by_cost_with_ageing(boost: u32) -> FairQueue<K, T> {
+        FairQueue::with(Order::Ageing(boost), Rule::Cost(Box::new(Costs::new())))
+    }
+
+    pub(crate) fn is_by_cost(&self) -> bool {
+        matches!(self.rule, Rule::Cost(_))
+    }
+
+    /// Lanes that are kept for what they owe, without a job.
+    pub(super) fn away(&self) -> usize {
+        match &self.rule {
+            Rule::Count(_) => 0,
+            Rule::Cost(costs) => costs.away(),
+        }
+    }
+
+    /// Forgets tenants that have nothing queued, run nothing and owe nothing any more; all of them once
+    /// nothing is queued or runs at all. Each is told of, last thing.
+    pub(crate) fn forget_paid_off(&mut self, mut tell: impl FnMut(K)) {
+        let Rule::Cost(costs) = &self.rule else {
+            return;
+        };
+        let is_over = costs.is_at_rest(self.lanes.len());
+        for _ in 0..if is_over { usize::MAX } else { FORGOTTEN } {
+            match self.forget_one() {
+                Some(key) => tell(key),
+                None => return,
+            }
+        }
+    }
+
+    fn forget_one(&mut self) -> Option<K> {
+        let Rule::Cost(costs) = &mut self.rule else {
+            return None;
+        };
+        let lane = costs.forget_one(&self.lanes)?;
+        Some(self.forget(lane))
+    }
+
+    /// The queued job that [`Ticket::slot`](crate::Ticket::slot) names begins without having been
+    /// picked: by cost its tenant is charged, by count it is not. It is still to be removed.
+    pub(crate) fn charge_at(&mut self, slot: u32) {
+        if let Rule::Cost(costs) = &mut self.rule {
+            if let Some(job) = Id::from_raw(slot).and_then(|job| self.jobs.get(job)) {
+                costs.charge(&self.lanes, job.lane);
+            }
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
+    /// In a queue [by cost](FairQueue::by_cost): tells what a job of `tenant` has cost that was popped,
+    /// in whatever unit the caller measures. `false`: nothing is charged, as the queue does not know the
+    /// tenant, having been [drained](FairQueue::drain) since, or counts jobs.
+    ///
+    /// Jobs may end in any order. If more are settled than popped, each is charged all the same.
+    ///
+    /// O(log lanes), amortised: who owes nothing any more is forgotten here.
+    ///
+    /// ```
+    /// use fairlane::{FairQueue, Priority};
+    ///
+    /// let mut queue = FairQueue::by_cost();
+    /// for _ in 0..100 {
+    ///     queue.push("light", Priority::NORMAL, 1);
+    ///     queue.push("heavy", Priority::NORMAL, 10);
+    /// }
+    /// let mut spent = [0, 0];
+    /// for _ in 0..55 {
+    ///     let (tenant, cost) = queue.pop().unwrap();
+    ///     spent[usize::from(tenant == "heavy")] += cost;
+    ///     queue.settle(&tenant, cost);
+    /// }
+    /// assert_eq!(spent, [50, 50]);
+    /// ```
+    pub fn settle(&mut self, tenant: &K, cost: u64) -> bool {
+        let is_known = self.book(tenant, cost);
+        self.forget_paid_off(drop);
+        is_known
+    }
+
+    /// As [`settle`](FairQueue::settle), and forgets nobody.
+    pub(crate) fn book(&mut self, tenant: &K, cost: u64) -> bool {
+        let lane = self.find_hashed(tenant, self.names.hash(tenant));
+        match (&mut self.rule, lane) {
+            (Rule::Cost(costs), Some(lane)) => costs.settle(&self.lanes, lane, cost),
+            _ => false,
+        }
+    }
+}
