@@ -244,6 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_is_raised_to_a_later_time_alone() {
+        let mut clock = Clock::new();
+        clock.enrol(53);
+        for n in 1..=53 {
+            clock.advance();
+            clock.raise_to(0);
+            clock.raise_to(clock.now());
+            // As exact as if nobody had touched it.
+            assert_eq!(clock.now(), (UNIT * n).div_ceil(53));
+        }
+        clock.raise_to(5 * UNIT);
+        assert_eq!(clock.now(), 5 * UNIT);
+    }
+
+    #[test]
     fn the_ceiling_is_the_first_whole_tick_not_before_the_tag() {
         let ceil = |rest| Tag { ticks: 5, rest }.ceil();
         assert_eq!([0, 1, u32::MAX].map(ceil), [5, 6, 6]);

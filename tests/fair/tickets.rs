@@ -119,4 +119,7 @@ fn weights_and_priorities_convert() {
         format!("{} {:?}", Priority::LOW, Priority(3)),
         "-10 Priority(3)"
     );
+    assert_eq!("7".parse(), Ok(Priority(7)));
+    assert_eq!("-10".parse(), Ok(Priority::LOW));
+    assert!("high".parse::<Priority>().is_err());
 }
