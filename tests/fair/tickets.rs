@@ -107,7 +107,10 @@ fn a_weight_of_zero_panics() {
 fn weights_and_priorities_convert() {
     assert_eq!(Weight::try_from(u32::MAX), Ok(Weight::MAX));
     assert!(Weight::try_from(0).is_err());
-    assert_eq!(Weight::from(std::num::NonZeroU32::MIN), Weight::default());
+    let seven = std::num::NonZeroU32::new(7).unwrap();
+    assert_eq!(Weight::from(seven), Weight::new(7));
+    assert_eq!(std::num::NonZeroU32::from(Weight::new(7)), seven);
+    assert_eq!(Weight::default(), Weight::MIN);
     assert_eq!(u32::from(Weight::new(7)), 7);
     assert!(Weight::new(2) < Weight::new(10));
     let named = [Priority::LOW, Priority::NORMAL, Priority::HIGH];
@@ -116,9 +119,11 @@ fn weights_and_priorities_convert() {
         [Priority::from(-10), Priority::default(), Priority(10)]
     );
     assert_eq!(
-        format!("{} {:?}", Priority::LOW, Priority(3)),
-        "-10 Priority(3)"
+        format!("{} {:?} {}", Priority::LOW, Priority(3), Weight::new(7)),
+        "-10 Priority(3) 7"
     );
+    assert_eq!("7".parse(), Ok(Weight::new(7)));
+    assert!("0".parse::<Weight>().is_err());
     assert_eq!("7".parse(), Ok(Priority(7)));
     assert_eq!("-10".parse(), Ok(Priority::LOW));
     assert!("high".parse::<Priority>().is_err());
