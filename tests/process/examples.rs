@@ -15,7 +15,8 @@ const SMALL: [(&str, &[&str]); 11] = [
     ("bounded_memory", &["never more than 11"]),
     (
         "cancel",
-        &["called off: true", "the others: 1 stopped, 98 never begun"],
+        // While the token calls them off one after the other, some may still begin.
+        &["called off: true", "the others: ", " never begun"],
     ),
     (
         "from_rayon_spawn",
