@@ -73,6 +73,9 @@ impl CancelToken {
     /// Cancels every job that waits under this token or a descendant of it. Each job's captures are
     /// dropped on this thread before the call returns. O(jobs · log jobs), the first time; later
     /// calls do nothing.
+    ///
+    /// It goes from job to job: those it has not come to yet may still begin, and then see
+    /// [`is_cancelled`](CancelToken::is_cancelled). Once the call has returned, none begins.
     pub fn cancel(&self) {
         // All are marked before any captures are dropped: those run user code, which may ask.
         let mut closed = Vec::new();
