@@ -82,6 +82,11 @@ impl Bill {
             + i128::from(self.start.rest)
     }
 
+    /// What has been charged in `w · S` for jobs that run: their estimates.
+    pub(super) fn charged_ahead(&self) -> i128 {
+        ticks(self.estimate) * i128::from(self.running)
+    }
+
     /// What the agenda should say of it: due when its next job would be done, ready from `S` on.
     pub(super) fn item(&self) -> Item {
         let due = self.start.moved(ticks(self.estimate), self.weight);
@@ -106,12 +111,11 @@ impl Bill {
 
     /// A job has ended: what that changes in `w · S`, the jobs still running being estimated anew.
     pub(super) fn settle(&mut self, cost: u64) -> i128 {
-        let before = ticks(self.estimate) * i128::from(self.running);
+        let before = self.charged_ahead();
         self.running = self.running.saturating_sub(1);
         (self.owes, self.is_kept) = (true, true);
         self.learn(cost);
-        let after = ticks(self.estimate) * i128::from(self.running);
-        ticks(cost) + after - before
+        ticks(cost) + self.charged_ahead() - before
     }
 
     /// `ĉ ← max(c, 0.98·ĉ)`, and the first cost as it is.
@@ -165,8 +169,7 @@ mod tests {
                 let work = bill.settle(spent);
                 apply(&mut bill, work);
                 cost += ticks(spent);
-                let running = ticks(bill.estimate) * i128::from(bill.running);
-                prop_assert_eq!(charged(&bill, origin), cost + running);
+                prop_assert_eq!(charged(&bill, origin), cost + bill.charged_ahead());
             }
         }
 

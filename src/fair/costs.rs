@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 /// `w · S` moves by 2^68 ticks for a job, and the sum over all lanes has 127 bits.
 const MOST: u64 = 1 << 48;
 
-/// How far a change of weight puts a tenant ahead of the average at most: 2^60 units, which is 36 years
-/// of nanoseconds. Without it, a tag toggled between the least and the greatest weight leaves 127 bits.
+/// How far ahead of the floor a change of weight puts a tenant at most: 2^60 units, which is 36 years of
+/// nanoseconds. Without it, or if it were counted from the average, which such tags raise, a tag toggled
+/// between the least and the greatest weight leaves 127 bits.
 const LONGEST: u128 = 1 << (60 + SHIFT);
 
 /// How many jobs the mean of all costs goes back.
@@ -313,16 +314,23 @@ impl Costs {
         self.set_weight(turn.run, weight);
     }
 
-    /// What a tenant is ahead of the average it works off at its new pace, however long that takes.
+    /// What a tenant is ahead of the average it works off at its new pace, however long that takes. Jobs
+    /// that run are left out of it and charged again, at the new pace too: their correction, which comes
+    /// at that pace, would otherwise give back more or less than was charged.
     fn set_weight(&mut self, id: Id, weight: u32) {
         if self.bills[id].weight == weight {
             return;
         }
         let average = self.average();
         let was_live = self.dismiss(id);
+        let furthest = self.floor + LONGEST;
         let bill = &mut self.bills[id];
-        let start = bill.start.reweighed(average, bill.weight, weight);
-        bill.start = start.min(Tag::whole(average + LONGEST));
+        let charged = bill.charged_ahead();
+        let settled = bill.start.moved(-charged, bill.weight);
+        let start = settled.reweighed(average, bill.weight, weight);
+        bill.start = start
+            .min(Tag::whole(furthest.max(settled.ticks)))
+            .moved(charged, weight);
         bill.weight = weight;
         if was_live {
             self.enrol(id);

@@ -261,6 +261,52 @@ fn nothing_drifts() {
     }
 }
 
+/// One slot, and two tenants with a backlog, the first with a job of 100 among its jobs of 1 now and then.
+/// With every job of it, its weight goes from 2 to 1 and back.
+#[test]
+fn a_weight_that_changes_while_jobs_run_earns_nothing() {
+    let mut all = Machine::new(FairQueue::by_cost(), 1, 2);
+    (0..4).for_each(|n| all.push(n % 2, 1, LIGHT));
+    for job in 0..20_000 {
+        let tenant = all.begin().expect("a backlog");
+        let cost = if job % 50 == 0 { HEAVY } else { LIGHT };
+        all.push(tenant, 2, if tenant == 0 { cost } else { LIGHT });
+        all.queue.set_weight(&tenant, Weight::new(1));
+        all.end();
+        all.queue.set_weight(&0, Weight::new(2));
+    }
+    let [one, two] = [all.spent[0], all.spent[1]];
+    assert!(one <= 5 * two / 2, "{one}, {two}");
+}
+
+/// Of two lanes, the one ahead goes from the greatest weight to the least beside the other, which then is
+/// made to join it there. No job is popped, so the floor stays where it is.
+#[test]
+fn tags_are_never_put_further_than_the_arithmetic_goes() {
+    let mut all = FairQueue::by_cost();
+    for n in 0..6 {
+        all.push(n % 2, Priority::NORMAL, n);
+    }
+    for _ in 0..3 {
+        let (tenant, _) = all.pop().expect("a backlog");
+        all.settle(&tenant, u64::MAX);
+    }
+    let behind = all.peek().map(|(tenant, _)| *tenant).expect("a backlog");
+    let ahead = 1 - behind;
+    let weigh = |all: &mut FairQueue<u64, u64>, tenant, weight| {
+        assert!(all.set_weight(&tenant, Weight::new(weight)));
+    };
+    for _ in 0..40_000 {
+        all.hold(&behind);
+        weigh(&mut all, ahead, u32::MAX);
+        weigh(&mut all, behind, 1);
+        all.release(&behind);
+        weigh(&mut all, behind, u32::MAX);
+        weigh(&mut all, ahead, 1);
+        assert_eq!(all.peek().map(|(tenant, _)| *tenant), Some(behind));
+    }
+}
+
 /// A hundredth of a light job.
 const MS: u64 = 100;
 

@@ -181,16 +181,19 @@ impl CostOracle {
         if tenant.weight == weight {
             return;
         }
-        let start = tenant.start.clone();
+        // Without the jobs that run.
+        let start = tenant.settled();
         let ahead = (&start - &average) * tenant.w();
         tenant.weight = weight;
-        tenant.start = if ahead.is_positive() {
-            (&average + ahead / tenant.w()).min(average + whole(1 << 60))
+        let settled = if ahead.is_positive() {
+            let furthest = floor(&start).max(&self.floor + whole(1 << 60));
+            (&average + ahead / tenant.w()).min(furthest)
         } else {
             // In parts of a tick that the new weight knows.
             let parts = (&start - floor(&start)) / tick() * tenant.w();
             floor(&start) + parts.floor() * tick() / tenant.w()
         };
+        tenant.start = settled + whole(tenant.estimate) * whole(tenant.running) / tenant.w();
     }
 
     pub(crate) fn set_weight(&mut self, name: u32, weight: u32) -> bool {
