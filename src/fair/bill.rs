@@ -12,13 +12,14 @@ pub(super) fn ticks(cost: u64) -> i128 {
     i128::from(cost) << SHIFT
 }
 
-/// Whether the floor clock still has to take note that a tenant came.
+/// Whether the floor clock still has to take note that a tenant came of whom nothing was known.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Coming {
     /// It has come, and no job of it has been taken since.
     Fresh,
-    /// One has, at this estimate, and beside live weights of this sum; none has been settled since.
-    Begun { estimate: u64, among: u64 },
+    /// One has, under this number, at this estimate, and beside live weights of this sum; none has been
+    /// settled since.
+    Begun { seq: u64, estimate: u64, among: u64 },
     /// All that is done.
     Past,
 }

@@ -7,6 +7,7 @@
 
 use super::agenda::Agenda;
 use super::arena::{Arena, Id};
+use super::arrivals::Arrivals;
 use super::bill::{Bill, Coming, SHIFT, ticks};
 use super::estimates::Estimates;
 use super::lane::{Lanes, Place};
@@ -29,6 +30,14 @@ const MEMORY: u64 = 64;
 /// Where time begins: corrections may move tags behind it, never below 0.
 const ORIGIN: u128 = 1 << 96;
 
+/// `cost/W`, up to a whole tick.
+fn share(cost: u64, among: u64) -> u128 {
+    match among {
+        0 => 0,
+        among => (ticks(cost) as u128).div_ceil(among.into()),
+    }
+}
+
 /// The state between all lanes. Of a lane's [`Turn`](super::lane::Turn) only `weight` and `place` are
 /// in use, and `run`, which names its bill.
 pub(super) struct Costs {
@@ -37,6 +46,7 @@ pub(super) struct Costs {
     /// The floor clock, `C`: who comes does not start before it, and who owes nothing beyond it is
     /// forgotten.
     floor: u128,
+    arrivals: Arrivals,
     /// `W`, the sum of the live weights.
     total: u64,
     /// `Σ w · (S − C)` of the live lanes.
@@ -61,6 +71,7 @@ impl Costs {
             bills: Arena::new(),
             agenda: Agenda::new(),
             floor: ORIGIN,
+            arrivals: Arrivals::new(),
             total: 0,
             excess: 0,
             estimates: Estimates::new(),
@@ -115,13 +126,18 @@ impl Costs {
         }
     }
 
-    /// `C ← C + cost/W`, up to a whole tick. Without this a stream of strangers, each of them behind the
-    /// average as it comes, would keep who is there from ever being served.
-    fn move_floor(&mut self, cost: u64, among: u64) {
-        if among > 0 {
-            let step = (ticks(cost) as u128).div_ceil(among.into());
-            self.raise_floor(self.floor + step);
-        }
+    /// The first job of an arrival begins: `C ← C + cost/W`. Without this a stream of strangers, each of
+    /// them behind the average as it comes, would keep who is there from ever being served.
+    fn first_begins(&mut self, number: u64, cost: u64, among: u64) {
+        let step = share(cost, among);
+        let floor = self.arrivals.begin(number, self.floor, step);
+        self.raise_floor(floor);
+    }
+
+    /// It has cost so much more.
+    fn first_ends(&mut self, number: u64, more: u64, among: u64) {
+        let floor = self.arrivals.correct(number, share(more, among));
+        self.raise_floor(floor);
     }
 
     /// A lane opens: of a tenant that is new, or was away.
@@ -137,7 +153,6 @@ impl Costs {
         } else {
             self.set_weight(turn.run, turn.weight);
         }
-        self.bills[turn.run].coming = Coming::Fresh;
         self.enter(turn.run);
     }
 
@@ -216,8 +231,12 @@ impl Costs {
         bill.seq = seq;
         self.running += 1;
         if let Coming::Fresh = bill.coming {
-            bill.coming = Coming::Begun { estimate, among };
-            self.move_floor(estimate, among);
+            bill.coming = Coming::Begun {
+                seq,
+                estimate,
+                among,
+            };
+            self.first_begins(seq, estimate, among);
         }
         self.shift(id, work);
     }
@@ -231,9 +250,14 @@ impl Costs {
         if bill.until.is_some_and(|until| until <= self.floor) {
             return false;
         }
-        if let Coming::Begun { estimate, among } = bill.coming {
+        if let Coming::Begun {
+            seq,
+            estimate,
+            among,
+        } = bill.coming
+        {
             bill.coming = Coming::Past;
-            self.move_floor(cost.saturating_sub(estimate), among);
+            self.first_ends(seq, cost.saturating_sub(estimate), among);
         }
         let bill = &mut self.bills[id];
         self.running -= usize::from(bill.running > 0);

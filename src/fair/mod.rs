@@ -2,12 +2,13 @@
 //!
 //! No threads, no locks, no clock. From the top down: `FairQueue`, [`settling`] and [`drain`]; [`rule`],
 //! which decides between lanes: by count that is [`rotation`], with the help of [`run`] and [`agenda`],
-//! by cost it is [`costs`], with the [`agenda`], each tenant's [`bill`] and [`estimates`]; [`lane`], with its jobs in
+//! by cost it is [`costs`], with the [`agenda`], each tenant's [`bill`], [`estimates`] and [`arrivals`]; [`lane`], with its jobs in
 //! [`backlog`] and [`job`]; then [`tag`], [`table`], [`hash`] and [`arena`], which know nothing of
 //! lanes.
 
 mod agenda;
 mod arena;
+mod arrivals;
 mod backlog;
 mod bill;
 mod costs;

@@ -77,7 +77,8 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ///
     /// Jobs may end in any order. If more are settled than popped, each is charged all the same.
     ///
-    /// O(log lanes), amortised: who owes nothing any more is forgotten here.
+    /// O(log lanes), amortised: who owes nothing any more is forgotten here. The first job of a tenant that
+    /// was not known takes O(tenants whose first job runs) besides.
     ///
     /// ```
     /// use fairlane::{FairQueue, Priority};

@@ -221,6 +221,71 @@ fn a_stream_of_strangers_does_not_starve_a_backlog() {
     }
 }
 
+/// Now there is always a stranger with a heavy job waiting, on slots enough to run many at once, whose costs
+/// are known only when the next ones have begun.
+#[test]
+fn strangers_at_once_do_not_starve_a_light_backlog() {
+    for slots in [1, 4, 8] {
+        let mut all = Machine::new(FairQueue::by_cost(), slots, 30_000);
+        (0..=slots).for_each(|_| all.push(0, 1, LIGHT));
+        all.push(1, 1, HEAVY);
+        let mut sent = 1;
+        while all.now < 200 * HEAVY {
+            while let Some(tenant) = all.begin() {
+                if tenant == 0 {
+                    all.push(0, 1, LIGHT);
+                } else {
+                    sent += 1;
+                    all.push(sent, 1, HEAVY);
+                }
+            }
+            all.end();
+        }
+        let (steady, strangers) = (all.used(0), all.spent[1..].iter().sum::<u64>());
+        assert!(strangers < 5 * steady / 2, "{slots}: {steady}, {strangers}");
+    }
+}
+
+/// On two slots, beside a backlog of light jobs and a heavy one at a time, of tenants that `name` names: a
+/// light job comes now and then. How many of the backlog overtake one at most.
+fn overtaken(heavy: u64, name: impl Fn(usize) -> usize) -> usize {
+    let mut all = Machine::new(FairQueue::by_cost(), 2, 1_000);
+    let (mut sent, mut began, mut came, mut most) = (1, 0, None, 0);
+    (0..3).for_each(|_| all.push(0, 1, LIGHT));
+    all.push(name(sent), 1, heavy);
+    while all.now < 50 * heavy {
+        while let Some(tenant) = all.begin() {
+            if tenant == 0 {
+                all.push(0, 1, LIGHT);
+                began += 1;
+            } else if tenant == 1 {
+                most = most.max(began - came.take().expect("it came"));
+            }
+        }
+        if all.end().is_some_and(|tenant| tenant > 1) {
+            sent += 1;
+            all.push(name(sent), 1, heavy);
+        }
+        if all.ended % 20 == 0 && came.is_none() {
+            came = Some(began);
+            all.push(1, 1, LIGHT);
+        }
+    }
+    most.max(came.map_or(0, |came| began - came))
+}
+
+/// What a backlog has used while a heavy job ran, and what a tenant pays for by its own tag, does not put
+/// off those that come after. Strangers are taken for average, of which a heavy job is a 64th.
+#[test]
+fn who_comes_does_not_wait_for_what_heavy_jobs_have_used() {
+    for heavy in [HEAVY, 100 * HEAVY] {
+        let strangers = overtaken(heavy, |sent| 1 + sent);
+        let one = overtaken(heavy, |_| 2);
+        let most = (heavy / 50) as usize;
+        assert!(strangers.max(one) <= most, "{heavy}: {strangers}, {one}");
+    }
+}
+
 #[test]
 fn what_is_removed_costs_nothing() {
     let run = |removes: bool| {

@@ -31,10 +31,10 @@ struct Tenant {
     estimate: u64,
     is_measured: bool,
     running: u64,
-    /// It has come, and nothing of it was popped since.
+    /// It has come as a stranger, and nothing of it was popped since.
     is_fresh: bool,
-    /// Its first job since it came, not settled: the estimate, and the weights.
-    first: Option<(u64, BigRational)>,
+    /// Its first job, not settled: when it moved the floor, the estimate, and the weights.
+    first: Option<(usize, u64, BigRational)>,
     owes: bool,
     held: bool,
     /// (priority, arrival, job), in order of arrival.
@@ -60,9 +60,18 @@ impl Tenant {
     }
 }
 
+/// What happens to the floor.
+enum Move {
+    To(BigRational),
+    By(BigRational),
+}
+
 #[derive(Default)]
 pub(crate) struct CostOracle {
     tenants: Vec<Tenant>,
+    /// All that has happened to the floor; corrected where it happened.
+    moves: Vec<Move>,
+    /// What comes of it.
     floor: BigRational,
     lately: u64,
     seq: u64,
@@ -115,8 +124,12 @@ impl CostOracle {
         floor(&(sum / total))
     }
 
-    fn move_floor(&mut self, by: BigRational) {
-        self.floor = ceil(&(&self.floor + by));
+    fn replay(&mut self) {
+        let moved = |floor: BigRational, step: &Move| match step {
+            Move::To(at) => floor.max(at.clone()),
+            Move::By(by) => floor + by,
+        };
+        self.floor = self.moves.iter().fold(BigRational::zero(), moved);
     }
 
     pub(crate) fn push(&mut self, name: u32, weight: Option<u32>, priority: i32, job: u64) {
@@ -158,7 +171,7 @@ impl CostOracle {
             }
         };
         let tenant = &mut self.tenants[at];
-        (tenant.is_fresh, tenant.first, tenant.held) = (true, None, false);
+        tenant.held = false;
         at
     }
 
@@ -223,12 +236,13 @@ impl CostOracle {
         let first = eligible.min_by_key(|t| (t.deadline(), t.seq))?;
         let at = self.position(first.name)?;
         let least = self.live().map(|t| floor(&t.start)).min()?;
-        self.floor = self.floor.clone().max(least);
+        self.moves.push(Move::To(least));
         let (total, estimate) = (self.total(), self.tenants[at].estimate);
         if self.tenants[at].is_fresh {
-            self.move_floor(whole(estimate) / &total);
-            self.tenants[at].first = Some((estimate, total));
+            self.tenants[at].first = Some((self.moves.len(), estimate, total.clone()));
+            self.moves.push(Move::By(ceil(&(whole(estimate) / total))));
         }
+        self.replay();
         let seq = self.next_seq();
         let tenant = &mut self.tenants[at];
         tenant.start = &tenant.start + whole(estimate) / tenant.w();
@@ -246,8 +260,11 @@ impl CostOracle {
         let Some(at) = self.position(name) else {
             return false;
         };
-        if let Some((estimate, total)) = self.tenants[at].first.take() {
-            self.move_floor(whole(cost.saturating_sub(estimate)) / total);
+        if let Some((when, estimate, total)) = self.tenants[at].first.take() {
+            if let Move::By(by) = &mut self.moves[when] {
+                *by += ceil(&(whole(cost.saturating_sub(estimate)) / total));
+            }
+            self.replay();
         }
         self.lately = match self.lately {
             0 => cost * 64,
@@ -296,7 +313,8 @@ impl CostOracle {
         let is_idle = |tenant: &Tenant| tenant.jobs.is_empty() && tenant.running == 0;
         if self.tenants.iter().all(is_idle) {
             self.tenants.clear();
-            self.floor = BigRational::zero();
+            self.moves.clear();
+            self.replay();
         }
     }
 }
