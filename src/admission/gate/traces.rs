@@ -125,9 +125,9 @@ struct Trace {
 }
 
 impl Trace {
-    fn new(has_limit: bool) -> Trace {
+    fn new(queue: FairQueue<Id, Job>, has_limit: bool) -> Trace {
         let limit = has_limit.then_some(ROOM);
-        let keeper = Arc::new(Keeper(Gate::new(FairQueue::new(), TOKENS, limit)));
+        let keeper = Arc::new(Keeper(Gate::new(queue, TOKENS, limit)));
         let weak: Weak<dyn HomeKeeper> = Arc::downgrade(&keeper) as _;
         Trace {
             keeper,
@@ -231,11 +231,13 @@ impl Trace {
         expected.running -= 1;
         expected.completed += 1;
         expected.tidy();
+        // By count nobody asks.
+        let spent = number as u64 * 37 % 100;
         if stays {
-            let step = self.gate().next(id, 0);
+            let step = self.gate().next(id, spent);
             self.take(step);
         } else {
-            self.waiting += usize::from(self.gate().end_and_pass_on(id, 0));
+            self.waiting += usize::from(self.gate().end_and_pass_on(id, spent));
         }
     }
 
@@ -380,6 +382,7 @@ impl Trace {
         }
         self.look();
         assert!(self.gate().tenants().is_empty());
+        assert_eq!(self.gate().lock().tenants.open_accounts(), 0);
     }
 }
 
@@ -387,10 +390,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn a_gate_agrees_with_a_plain_account(
-        has_limit in any::<bool>(),
+        (charges, has_limit) in any::<(bool, bool)>(),
         ops in prop::collection::vec(op(), 1..300),
     ) {
-        let mut trace = Trace::new(has_limit);
+        let queue = if charges { FairQueue::by_cost() } else { FairQueue::new() };
+        let mut trace = Trace::new(queue, has_limit);
         ops.into_iter().for_each(|op| trace.apply(op));
         trace.run_out();
     }
