@@ -170,9 +170,12 @@ mod tests {
         /// what comes out is what comes out without notes.
         #[test]
         fn a_note_saves_a_look_up_and_changes_nothing(
+            by_cost in any::<bool>(),
             ops in prop::collection::vec((0..12_u8, 0..TENANTS, 1..5_u32, -1..2_i32), 1..400),
         ) {
-            let (mut noting, mut plain) = (FairQueue::new(), FairQueue::new());
+            let new = || if by_cost { FairQueue::by_cost() } else { FairQueue::new() };
+            let (mut noting, mut plain) = (new(), new());
+            let mut running = Vec::new();
             let mut notes = [None; TENANTS];
             let mut tickets = Vec::new();
             for (job, (op, tenant, weight, priority)) in ops.into_iter().enumerate() {
@@ -185,7 +188,16 @@ mod tests {
                         let ticket = plain.push_weighted(tenant, weight, priority, job);
                         tickets.push((noted, ticket));
                     }
-                    5..8 => prop_assert_eq!(noting.pop(), plain.pop()),
+                    5..8 => {
+                        let popped = noting.pop();
+                        prop_assert_eq!(popped, plain.pop());
+                        running.extend(popped.map(|(tenant, _)| tenant));
+                        if job % 3 > 0 && !running.is_empty() {
+                            // By cost a lane without jobs stays for a while, and may be noted.
+                            let (tenant, cost) = (running.remove(0), job as u64 % 50);
+                            prop_assert_eq!(noting.settle(&tenant, cost), plain.settle(&tenant, cost));
+                        }
+                    }
                     8 if !tickets.is_empty() => {
                         let (noted, ticket) = tickets.swap_remove(job * 7 % tickets.len());
                         prop_assert_eq!(noting.remove(noted), plain.remove(ticket));
