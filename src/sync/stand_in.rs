@@ -37,10 +37,6 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(crate) fn is_locked(&self) -> bool {
-        self.try_lock().is_none()
-    }
-
     pub(crate) fn get_mut(&mut self) -> &mut T {
         let value = self.0.get_mut();
         value.unwrap_or_else(PoisonError::into_inner)
