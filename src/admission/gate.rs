@@ -13,8 +13,7 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, CachePadded, Ordering, is_broken
 
 /// What a token came to.
 pub(crate) struct Step {
-    /// A job to run. It is still counted in its lane: the caller counts it in at its slot, and then out
-    /// there.
+    /// A job to run. It has left its lane; the caller counts it in at its slot.
     pub(crate) admitted: Option<Admitted>,
     /// A job whose deadline has passed, to be withdrawn.
     pub(crate) overdue: Option<Job>,

@@ -233,10 +233,10 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// assert_eq!(served, "abaaabbb");
     /// ```
     pub fn pop(&mut self) -> Option<(K, T)> {
-        let pick = self.rule.pick()?;
-        let served = self.serve(pick);
+        // First, as this may drop keys: should that panic, no job is lost.
         self.forget_paid_off(drop);
-        Some(served)
+        let pick = self.rule.pick()?;
+        Some(self.serve(pick))
     }
 
     /// Takes the first job of the lane picked, and charges it.

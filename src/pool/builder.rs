@@ -73,9 +73,10 @@ pub enum Fairness {
     /// costliest job takes, once for each slot and once more, divided by the smaller of the two weights.
     /// Who lets its lane run empty keeps its debt, for as long as it has one.
     ///
-    /// Time is that of the thread's CPU clock, from one job's end to the next one's, so the pool's own
-    /// work for a job is charged with it: sleeping and waiting cost nothing. Threads that a job starts
-    /// are not seen. This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on
+    /// Time is that of the thread's CPU clock, from one job's end to the next one's, so what the pool
+    /// does between two jobs is charged with the later one: the earlier one's result is published, and
+    /// the next job fetched, for which a thread may spin for up to a hundred microseconds while others
+    /// fetch theirs. Sleeping costs nothing. Threads that a job starts are not seen. This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on
     /// Windows, wall time is charged instead. The clock costs a system call a job.
     ///
     /// A job that has begun is not interrupted. Where light tenants come and go, all slots may be taken

@@ -195,3 +195,41 @@ fn items_leave_at_once() {
     while queue.pop().is_some() {}
     assert_eq!(Rc::strong_count(&item), 1);
 }
+
+/// A name that cannot be dropped once the fuse is lit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Clingy(u32);
+
+impl Drop for Clingy {
+    fn drop(&mut self) {
+        burn();
+    }
+}
+
+#[test]
+fn a_pop_that_forgets_a_debtor_loses_no_job() {
+    let mut queue = FairQueue::by_cost();
+    for stranger in 0..20 {
+        queue.push(Clingy(stranger), Priority::NORMAL, stranger);
+        for job in 0..20 {
+            queue.push(Clingy(99), Priority::NORMAL, job);
+        }
+    }
+    let (mut popped, mut panics) = (0, 0);
+    while !queue.is_empty() {
+        let before = queue.len();
+        FUSE.set(Some(0));
+        let served = catch_unwind(AssertUnwindSafe(|| queue.pop()));
+        FUSE.set(None);
+        let Ok(served) = served else {
+            panics += 1;
+            assert_eq!(queue.len(), before, "nothing was taken");
+            continue;
+        };
+        let (tenant, _) = served.expect("there is a job");
+        popped += 1;
+        queue.settle(&tenant, if tenant.0 == 99 { 10 } else { 25 });
+    }
+    assert_eq!(popped, 420);
+    assert!(panics > 0, "no pop had anybody to forget");
+}
