@@ -28,10 +28,14 @@ have_std_source() {
     command -v rustup >/dev/null && rustup component add rust-src >/dev/null 2>&1
 }
 
-# Builds the workload for sanitizer $1 and prints where it lies.
+# What is used after it was freed is seen in a cell that is allocated by itself, and not in one that lies in
+# a slab with others that are still in use.
+alone='--cfg fairlane_cells_alone'
+
+# Builds the workload for sanitizer $1, with the flags $2, and prints where it lies.
 build_sanitized() {
     # Sanitizers are an unstable flag of a compiler that has them all the same.
-    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$1" CARGO_TARGET_DIR="$here/target/sanitize-$1" \
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$1 $2" CARGO_TARGET_DIR="$here/target/sanitize-$1" \
         cargo build --quiet -Zbuild-std --target "$target" \
         --manifest-path tests/workload/Cargo.toml >&2 || die "the workload does not build for $1"
     echo "$here/target/sanitize-$1/$target/debug/workload"
@@ -56,7 +60,7 @@ expect_silence() {
 
 check_thread() {
     local workload
-    workload=$(build_sanitized thread)
+    workload=$(build_sanitized thread '')
     # Nothing is suppressed. This checker does not know fences, but only crossbeam-deque orders data
     # by them, and it does without when it is built for this checker, as do the counts of an `Arc`.
     export TSAN_OPTIONS='halt_on_error=1 second_deadlock_stack=1'
@@ -67,7 +71,7 @@ check_thread() {
 
 check_address() {
     local workload
-    workload=$(build_sanitized address)
+    workload=$(build_sanitized address "$alone")
     export ASAN_OPTIONS='detect_leaks=1 detect_stack_use_after_return=1'
     expect_report use-after-free 'heap-use-after-free' "$workload"
     expect_report leak 'LeakSanitizer' "$workload"
@@ -87,7 +91,7 @@ check_memcheck() {
         say 'skipped: there is no valgrind here, and it could not be installed'
         return
     fi
-    CARGO_TARGET_DIR="$here/target/workload" cargo build --quiet --manifest-path tests/workload/Cargo.toml
+    RUSTFLAGS=$alone CARGO_TARGET_DIR="$here/target/workload" cargo build --quiet --manifest-path tests/workload/Cargo.toml
     workload=$here/target/workload/debug/workload
     # Its scheduler would otherwise let one spinning thread starve the others. The fault that leaks
     # is looked for at the end; what static data still reaches then is not lost.

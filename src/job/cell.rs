@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop, size_of};
@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use super::ancestors;
 use super::entry::{self, Job, Stage};
+use super::slab;
 use super::state::{Claim, Phase, Ref, Settled, State};
 use super::watch::Watch;
 use crate::cancel::Subscription;
@@ -22,7 +23,6 @@ use crate::error::{JobError, PanicPayload};
 use crate::fair::Id;
 use crate::fork;
 use crate::ledger::{Fate, Load};
-use crate::sync::alloc::{alloc, dealloc};
 use crate::sync::{Access, Arc, AtomicU32, Ordering, Weak, thread};
 use crate::unwind;
 use crate::worker;
@@ -221,8 +221,9 @@ impl NewCell {
             (false, false) => &[Ref::Entry],
             (false, true) => &[Ref::Entry, Ref::Token],
         };
+        let (memory, spot) = slab::allocate(Layout::new::<Cell<F, T>>());
         let header = Header {
-            state: State::new(slot, refs),
+            state: State::new(slot, spot, refs),
             table: &Cell::<F, T>::TABLE,
             home: home.map(NonNull::from),
             generation: fork::generation(),
@@ -232,7 +233,9 @@ impl NewCell {
             body_access: Access::new(),
             conditions,
         };
-        let header = Cell::<F, T>::allocate(header, f);
+        // SAFETY: fresh memory of the cell's layout.
+        unsafe { Cell::<F, T>::write(memory.cast(), header, f) };
+        let header = memory.cast();
         let reference = |held| CellRef { header, held };
         if has_token {
             reference(Ref::Token).subscribe();
@@ -257,25 +260,21 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
         free: Self::free,
     };
 
-    /// Field by field into fresh memory: a `Cell` as a value would pass over the stack, and its
-    /// size is that of the largest result.
+    /// Field by field: a `Cell` as a value would pass over the stack, and its size is that of the
+    /// largest result.
+    ///
+    /// # Safety
+    /// `cell` is fresh memory of the right layout.
     #[inline]
-    fn allocate(header: Header, f: F) -> NonNull<Header> {
-        let layout = Layout::new::<Self>();
-        // SAFETY: a cell holds a header at least, so its size is not zero.
-        let memory = unsafe { alloc(layout) }.cast::<Self>();
-        let Some(cell) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
+    unsafe fn write(cell: NonNull<Self>, header: Header, f: F) {
         let at = cell.as_ptr();
-        // SAFETY: `at` is fresh memory of the right layout. Both fields are written before anybody
-        // sees the cell; a union needs only the field that will be read.
+        // SAFETY: the caller's promise. Both fields are written before anybody sees the cell; a union
+        // needs only the field that will be read.
         unsafe {
             (&raw mut (*at).header).write(header);
             let body = (&raw mut (*at).body).cast::<Body<F, T>>();
             (&raw mut (*body).closure).write(ManuallyDrop::new(f));
         }
-        cell.cast()
     }
 
     /// # Safety
@@ -330,8 +329,9 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
         let cell = header.cast::<Self>().as_ptr();
         // SAFETY: nobody else can reach the cell. Its body needs no drop; the header does.
         unsafe {
+            let spot = (*cell).header.state.spot();
             ptr::drop_in_place(&raw mut (*cell).header);
-            dealloc(cell.cast(), Layout::new::<Self>());
+            slab::free(header.cast(), spot, Layout::new::<Self>());
         }
     }
 }

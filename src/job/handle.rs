@@ -19,6 +19,8 @@ const JOIN_SPINS: u32 = 60;
 
 /// A job that was accepted: wait for its result, look whether it is there, or call it off.
 ///
+/// Handles share blocks of memory, see the [guide](crate::guide::cost).
+///
 /// Every handle resolves, whatever becomes of the job, the pool or the thread. Dropping one detaches
 /// the job: it runs all the same, and its result is dropped.
 ///

@@ -1,7 +1,8 @@
 //! One closure's life, from the submit that took it to the moment nothing is left of it.
 //!
 //! - `entry`: what lies in a queue, 32 bytes: a closure, or a reference to a `cell`;
-//! - `cell`: closure, state and result of a job that somebody can look at, in one allocation;
+//! - `cell`: closure, state and result of a job that somebody can look at, in one place;
+//! - `slab`: the memory that cells lie in;
 //! - `state`: the cell's state word, where every race is decided;
 //! - `handle`: the user's end;
 //! - `ancestors`: which jobs are on this thread's stack;
@@ -18,6 +19,7 @@ mod entry;
 mod handle;
 #[cfg(all(test, loom))]
 mod models;
+mod slab;
 mod state;
 mod watch;
 

@@ -2,14 +2,16 @@
 //! threads touch the same bytes unordered, whether the memory is freed, and whether a joiner sleeps for
 //! ever.
 
+use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicUsize;
 
+use super::slab::{Cursor, release, slab_of};
 use super::{Conditions, Home, HomeKeeper, InPlace, Job, JobHandle, Place, Stage};
 use crate::cancel::CancelToken;
 use crate::error::JobError;
 use crate::ledger::{Fate, Idle, Load, is_idle};
 use crate::sync::model::{Bound, check, join, spawn};
-use crate::sync::{Arc, Ordering, Weak};
+use crate::sync::{Access, Arc, Ordering, Weak};
 use crate::worker;
 
 /// A pool as far as a job knows it. What the model alone counts, it counts unseen by loom.
@@ -382,4 +384,34 @@ fn a_cancel_and_a_look_after_an_idle_moment() {
             drop(made.home);
         },
     );
+}
+
+/// Two threads give back a line each, a third one leaves the slab: whoever is last frees it, after all
+/// that was done to the lines.
+#[test]
+#[allow(unsafe_code)]
+fn the_last_line_of_a_slab() {
+    check("the last line of a slab", Bound::Exhaustive, || {
+        let cursor = Cursor::new();
+        let uses = Arc::new([Access::new(), Access::new()]);
+        let threads = [0, 1].map(|mine| {
+            let (at, spot) = cursor.take(1);
+            // A number crosses threads, a pointer does not.
+            let at = at.as_ptr().expose_provenance();
+            let uses = Arc::clone(&uses);
+            spawn(move || {
+                uses[mine].exclusive();
+                let at = NonNull::new(ptr::with_exposed_provenance_mut(at)).unwrap();
+                // SAFETY: the line is this thread's, and given back once.
+                let is_last = unsafe { release(slab_of(at, spot), 1) };
+                if is_last {
+                    uses.iter().for_each(Access::exclusive);
+                }
+            })
+        });
+        if cursor.leave() {
+            uses.iter().for_each(Access::exclusive);
+        }
+        threads.into_iter().for_each(join);
+    });
 }

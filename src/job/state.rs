@@ -10,6 +10,7 @@
 //! canceller). Whoever claimed is also the one who settles. Three references keep the memory alive,
 //! each a bit; whoever clears the last one frees it.
 
+use super::slab::Spot;
 use crate::sync::{AtomicUsize, Ordering, is_broken, thread};
 
 /// Set once by whoever takes the closure out; never unset.
@@ -27,8 +28,11 @@ const SEALED: usize = 1 << 7;
 const WAITING: usize = 1 << 3;
 /// The references, see [`Ref`]; each unset once.
 const REFS: usize = 0b111 << 4;
+/// Where the cell lies, see [`Spot`]: written once.
+const SPOT_SHIFT: u32 = 8;
+const SPOT: usize = (Spot::COUNT - 1) << SPOT_SHIFT;
 /// From here on: the index of the slot in whose count the job is.
-const SLOT_SHIFT: u32 = 8;
+const SLOT_SHIFT: u32 = SPOT_SHIFT + Spot::COUNT.ilog2();
 
 /// Who keeps a job's memory alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +84,16 @@ pub(super) enum Phase {
 pub(super) struct State(AtomicUsize);
 
 impl State {
-    /// A queued job counted in `slot`, with the given references.
-    pub(super) fn new(slot: usize, refs: &[Ref]) -> State {
+    /// A queued job counted in `slot`, with the given references, whose cell lies in `spot`.
+    pub(super) fn new(slot: usize, spot: Spot, refs: &[Ref]) -> State {
         let refs = refs.iter().fold(0, |bits, r| bits | *r as usize);
-        State(AtomicUsize::new(slot << SLOT_SHIFT | refs))
+        let place = slot << SLOT_SHIFT | spot.number() << SPOT_SHIFT;
+        State(AtomicUsize::new(place | refs))
+    }
+
+    /// Where the cell lies.
+    pub(super) fn spot(&self) -> Spot {
+        Spot::of_number((self.0.load(Ordering::Relaxed) & SPOT) >> SPOT_SHIFT)
     }
 
     /// Takes the closure to run it. One unconditional step: most claims succeed, and it fetches the
@@ -256,13 +266,13 @@ mod tests {
 
     #[test]
     fn a_claim_is_won_once_and_says_what_becomes_of_the_job() {
-        let state = State::new(3, &BOTH);
+        let state = State::new(3, Spot::ALONE, &BOTH);
         assert_eq!(state.claim_to_run(), Claim::Won { slot: 3 });
         assert_eq!(state.claim_to_run(), Claim::Runs);
         assert_eq!(state.claim_to_drop(), Claim::Runs);
         assert!(!Claim::Runs.is_won() && !Claim::NeverRuns.is_won());
 
-        let state = State::new(3, &BOTH);
+        let state = State::new(3, Spot::ALONE, &BOTH);
         assert_eq!(state.claim_to_drop(), Claim::Won { slot: 3 });
         assert_eq!(state.claim_to_run(), Claim::NeverRuns);
         assert_eq!(state.claim_to_drop(), Claim::NeverRuns);
@@ -270,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_job_moves_until_it_is_claimed() {
-        let state = State::new(3, &BOTH);
+        let state = State::new(3, Spot::ALONE, &BOTH);
         assert!(state.move_to(70_000));
         assert_eq!(state.claim_to_run(), Claim::Won { slot: 70_000 });
         assert!(!state.move_to(1));
@@ -278,7 +288,7 @@ mod tests {
 
     #[test]
     fn whoever_clears_the_last_reference_frees() {
-        let state = State::new(0, &[Ref::Entry, Ref::Handle, Ref::Token]);
+        let state = State::new(0, Spot::ALONE, &[Ref::Entry, Ref::Handle, Ref::Token]);
         assert!(!state.release(Ref::Token));
         assert_eq!(state.claim_to_run(), Claim::Won { slot: 0 });
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
@@ -296,7 +306,7 @@ mod tests {
             (Ref::Token, Ref::Entry),
             (Ref::Handle, Ref::Token),
         ] {
-            let state = State::new(3, &[first, last]);
+            let state = State::new(3, Spot::ALONE, &[first, last]);
             assert!(!state.release(first), "{last:?} is left");
             assert!(state.release(last));
         }
@@ -304,26 +314,26 @@ mod tests {
 
     #[test]
     fn a_sealed_handle_waits_for_the_result() {
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert!(state.seal());
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
         assert!(!state.detach());
 
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert!(state.detach());
         assert!(!state.seal());
     }
 
     #[test]
     fn settling_sees_who_is_there() {
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert!(state.start_waiting());
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Awaited);
         assert!(!state.stop_waiting());
         assert!(!state.release(Ref::Entry));
         assert!(state.release(Ref::Handle));
 
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert!(state.detach());
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Detached);
         assert!(state.release(Ref::Entry));
@@ -331,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_move_changes_the_slot_alone() {
-        let state = State::new(3, &BOTH);
+        let state = State::new(3, Spot::ALONE, &BOTH);
         assert!(state.start_waiting());
         assert!(state.move_to(4));
         assert_eq!(state.phase(), Phase::Queued);
@@ -342,7 +352,7 @@ mod tests {
 
     #[test]
     fn phases_are_told_apart() {
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert_eq!((state.phase(), state.is_settled()), (Phase::Queued, false));
         assert!(state.claim_to_run().is_won());
         assert_eq!((state.phase(), state.is_settled()), (Phase::Claimed, false));
@@ -352,7 +362,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_has_settled() {
-        let state = State::new(0, &BOTH);
+        let state = State::new(0, Spot::ALONE, &BOTH);
         assert!(state.start_waiting());
         assert!(state.stop_waiting(), "it gave up in time");
         assert_eq!(state.settle(Some(Ref::Entry)), Settled::Seen);
@@ -364,7 +374,7 @@ mod tests {
     fn who_looks_at_a_sealed_job_waits_for_its_result() {
         let looks: [fn(&State) -> bool; 2] = [State::is_settled, |state| !state.detach()];
         for look in looks {
-            let state = State::new(0, &BOTH);
+            let state = State::new(0, Spot::ALONE, &BOTH);
             assert!(state.seal());
             let begun = std::sync::Barrier::new(2);
             std::thread::scope(|scope| {

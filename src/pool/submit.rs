@@ -354,7 +354,8 @@ impl Core {
 impl WorkerPool {
     /// Accepts a closure and returns a handle to its result. Waits while the queue limit is reached.
     ///
-    /// At most one allocation for a closure and result of ordinary size. Never blocks without a
+    /// Allocates once in some dozens of calls, if closure and result take no more than 200 bytes each:
+    /// see the [guide](crate::guide::cost). Never blocks without a
     /// [`queue_limit`](crate::PoolBuilder::queue_limit).
     ///
     /// # Errors

@@ -92,8 +92,8 @@ pub(crate) fn grown_by_less_than(limit: usize, body: impl FnOnce()) {
     panic!("{} bytes more are in use, {limit} is the limit", grown());
 }
 
-/// Asserts that a call allocates `expected` times on this thread, beside what the queue takes for
-/// itself: a block for some dozens of jobs, or a table that grows.
+/// Asserts that a call allocates `expected` times on this thread, beside blocks that some dozens of
+/// jobs share, in the queue and for their results, and tables that grow.
 #[track_caller]
 fn assert_allocates(expected: usize, mut call: impl FnMut(usize)) {
     const CALLS: usize = 2_000;
@@ -101,7 +101,7 @@ fn assert_allocates(expected: usize, mut call: impl FnMut(usize)) {
     (0..CALLS).for_each(&mut call);
     let more = ALLOCATIONS.get() - before;
     let least = expected * CALLS;
-    let most = least + CALLS / 16;
+    let most = least + CALLS / 12;
     assert!(
         (least..=most).contains(&more),
         "{more} allocations in {CALLS} calls"
@@ -110,14 +110,16 @@ fn assert_allocates(expected: usize, mut call: impl FnMut(usize)) {
 
 /// What submitting allocates on the thread of the caller, as the guide has it.
 fn assert_submits_allocate_as_promised(queue: &impl Submit) {
-    let (three_words, four_words, ordinary) = ([1u64; 3], [1u64; 4], [1u64; 8]);
+    let (three_words, four_words) = ([1u64; 3], [1u64; 4]);
+    let (ordinary, large) = ([1u64; 8], [1u64; 30]);
     assert_allocates(0, |_| {
         queue.execute(move || _ = black_box(three_words)).unwrap();
     });
     assert_allocates(1, |_| {
         queue.execute(move || _ = black_box(four_words)).unwrap();
     });
-    assert_allocates(1, |_| drop(queue.submit(move || ordinary).unwrap()));
+    assert_allocates(0, |_| drop(queue.submit(move || ordinary).unwrap()));
+    assert_allocates(1, |_| drop(queue.submit(move || large).unwrap()));
 }
 
 scenario!(allocations, |flavour| {
@@ -126,7 +128,7 @@ scenario!(allocations, |flavour| {
     assert_submits_allocate_as_promised(&*pool);
     assert_submits_allocate_as_promised(&pool.tenant("a"));
     let mut handles = Vec::with_capacity(2_000);
-    assert_allocates(1, |i| handles.push(pool.submit(move || [i; 8]).unwrap()));
+    assert_allocates(0, |i| handles.push(pool.submit(move || [i; 8]).unwrap()));
     held.release();
     pool.wait_idle();
     let mut handles = handles.into_iter();
