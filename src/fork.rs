@@ -7,11 +7,14 @@
 //! cost a system call a submit.
 
 #[cfg(not(any(loom, shuttle)))]
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, CachePadded, Ordering};
 
 // Models have no processes, and loom no atomics outside a model.
 #[cfg(not(any(loom, shuttle)))]
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+//
+// Each submit reads it, and what lies next to it in static memory is the program's: alone on its line, it
+// is not taken away by a hot neighbour.
+static GENERATION: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
 /// The generation of this process; a child's differs from its parent's.
 #[inline]

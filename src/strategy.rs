@@ -15,7 +15,8 @@ use std::str::FromStr;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// Slots take turns, whatever they are doing. The cheapest choice: it reads no counts.
+    /// Slots take turns, whatever they are doing. The cheapest choice: it reads no counts. For what jobs
+    /// submit, each thread of the pool goes round by itself.
     RoundRobin,
     /// The slot with the fewest pending jobs; the lowest index among equals. It reads the counts of
     /// slots until it meets one with nothing pending.

@@ -106,6 +106,8 @@ thread_local! {
     /// Whether this thread serves its pool right now, and so keeps it alive. Its thread-locals are
     /// destroyed after that, when the pool may be gone.
     static SERVES: Cell<bool> = const { Cell::new(false) };
+    /// What [`take_turn`] returns next.
+    static TURN: Cell<usize> = const { Cell::new(0) };
     /// The homes of pools on whose behalf this thread drops captures of jobs, innermost last, and
     /// what becomes of all queued jobs if that is a sweep.
     static VISITS: RefCell<Vec<(usize, Option<Fate>)>> = const { RefCell::new(Vec::new()) };
@@ -147,9 +149,17 @@ pub(crate) fn sweeps(home: usize) -> Option<Fate> {
     VISITS.try_with(sweep).ok()?
 }
 
-/// Makes this a thread of the pool at `home`. Until the guard is dropped it serves the pool, and jobs
+/// Counts up from the slot, on a thread that serves a pool, so that what several of them count together
+/// does not begin alike.
+#[inline]
+pub(crate) fn take_turn() -> usize {
+    TURN.with(|turn| turn.replace(turn.get().wrapping_add(1)))
+}
+
+/// Makes this a thread of the pool at `home`, for `slot`. Until the guard is dropped it serves the pool, and jobs
 /// on it may get at `bench` through [`with_bench`].
-pub(crate) fn enter(home: usize, bench: Rc<dyn std::any::Any>) -> Membership {
+pub(crate) fn enter(home: usize, slot: usize, bench: Rc<dyn std::any::Any>) -> Membership {
+    TURN.with(|turn| turn.set(slot));
     HOME.with(|own| own.set(home));
     SERVES.with(|serves| serves.set(true));
     BENCH.with(|own| own.replace(Some(bench)));
@@ -264,7 +274,8 @@ mod tests {
         std::thread::spawn(|| {
             assert_eq!(here(), None);
             {
-                let _member = enter(64, Rc::new(5u8));
+                let _member = enter(64, 3, Rc::new(5u8));
+                assert_eq!([(); 3].map(|()| take_turn()), [3, 4, 5]);
                 assert_eq!(here(), Some(64));
                 assert_eq!(with_bench(|n: &u8| *n), Some(5));
                 assert_eq!(with_bench(|n: &u16| *n), None);

@@ -306,7 +306,7 @@ fn a_start_and_a_run_in_place() {
         let theirs = Arc::clone(&pool);
         let worker = spawn(move || theirs.run(job, 0));
         {
-            let _member = worker::enter(home.address(), std::rc::Rc::new(()));
+            let _member = worker::enter(home.address(), 0, std::rc::Rc::new(()));
             assert!(handle.join().is_ok());
         }
         join(worker);

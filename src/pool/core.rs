@@ -222,7 +222,7 @@ impl Core {
         }
         let strategy = self.settings.strategy;
         let cursor = match strategy {
-            Strategy::RoundRobin => self.cursor.fetch_add(1, Ordering::Relaxed),
+            Strategy::RoundRobin => self.take_turn(),
             Strategy::LeastBusy => 0,
         };
         if self.retired_count.load(Ordering::Relaxed) > 0 {
@@ -235,6 +235,17 @@ impl Core {
         }
         let pick = pick_slot(strategy, &self.slots, cursor);
         pick.expect("a pool has at least one slot").index
+    }
+
+    /// Threads of the pool take turns by themselves: at one cursor for all, whose line moves from core to
+    /// core, trees of jobs that submit jobs took an eighth longer.
+    #[inline]
+    fn take_turn(&self) -> usize {
+        if self.is_here() {
+            worker::take_turn()
+        } else {
+            self.cursor.fetch_add(1, Ordering::Relaxed)
+        }
     }
 
     /// As `pick`, once slots have been retired. With none left any slot will do: the job is refused

@@ -178,7 +178,7 @@ fn serve_once(core: &Core, slot: usize, deque: Deque<Job>) -> Deque<Job> {
         meter: core.charges_time().then(Meter::default),
     });
     {
-        let _member = worker::enter(core.home().address(), Rc::clone(&bench) as _);
+        let _member = worker::enter(core.home().address(), slot, Rc::clone(&bench) as _);
         let _locals = local::open();
         core.sleep.register(slot);
         let server = Server {
