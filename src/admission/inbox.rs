@@ -110,10 +110,25 @@ impl Inbox {
             std::mem::swap(&mut arrivals, &mut *waiting);
             self.0.has_any.store(false, Ordering::Relaxed);
         }
-        for arrival in arrivals.drain(..) {
+        let mut coming = arrivals.drain(..);
+        while let Some(arrival) = coming.next() {
+            fetch_ahead(coming.as_slice(), lanes);
             arrival.arrive(lanes);
         }
+        drop(coming);
         lanes.arrivals = arrivals;
+    }
+}
+
+/// Starts to fetch the account of one of those that come, and the lane of one that comes before it, whose
+/// account must be here by then.
+#[inline]
+fn fetch_ahead(coming: &[Arrival], lanes: &Lanes) {
+    if let Some(Owner::Known(id)) = coming.get(5).map(|arrival| &arrival.owner) {
+        lanes.tenants.prefetch(*id);
+    }
+    if let Some(Owner::Known(id)) = coming.get(2).map(|arrival| &arrival.owner) {
+        lanes.prefetch_lane_of(*id);
     }
 }
 

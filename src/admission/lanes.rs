@@ -81,6 +81,14 @@ impl Lanes {
         }
     }
 
+    /// Starts to fetch the lane of a tenant.
+    #[inline]
+    pub(super) fn prefetch_lane_of(&self, id: Id) {
+        if let Some(lane) = self.tenants.lane_of(id) {
+            self.queue.prefetch_lane(lane);
+        }
+    }
+
     pub(super) fn try_enter(&mut self, id: Id) -> Entry {
         self.waiting.try_enter(&mut self.tenants, id)
     }
@@ -126,7 +134,10 @@ impl Lanes {
     pub(super) fn pop(&mut self) -> Option<Admitted> {
         loop {
             let mut claim = Claim::Gone;
-            let (tenant, job) = self.queue.take_next(|job| {
+            let tenants = &self.tenants;
+            let (tenant, job) = self.queue.take_next(|tenant, job| {
+                // For `start`, while the queue is busy with the lane.
+                tenants.prefetch(*tenant);
                 claim = job.claim();
                 match claim {
                     Claim::Ready => Verdict::Serve,

@@ -92,6 +92,18 @@ pub(super) struct Tenants {
 }
 
 impl Tenants {
+    /// Starts to fetch an account, which may have been closed.
+    #[inline]
+    pub(super) fn prefetch(&self, id: Id) {
+        self.accounts.prefetch(id);
+    }
+
+    /// Where the tenant's lane was last, unless its account has been closed.
+    #[inline]
+    pub(super) fn lane_of(&self, id: Id) -> Option<Id> {
+        self.accounts.get(id)?.lane
+    }
+
     pub(super) fn new() -> Tenants {
         let mut accounts = Arena::new();
         let name: Arc<str> = Arc::from("");

@@ -3,6 +3,7 @@
 //! Rejected: one `Vec` of slots. It cannot shrink past its last occupied slot, so one job left of
 //! ten million keeps the memory of all ten million, and every growth moves the whole of it.
 
+use super::prefetch::prefetch;
 use std::fmt;
 use std::mem;
 use std::num::NonZeroU32;
@@ -114,6 +115,15 @@ impl<T> Arena<T> {
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
         let page = self.pages.get(id.index() >> Self::SHIFT)?;
         page.slots.get(id.index() & (Self::SLOTS - 1))?.as_ref()
+    }
+
+    /// Starts to fetch a value that will be needed soon, if it is still there.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: Id) {
+        let page = self.pages.get(id.index() >> Self::SHIFT);
+        if let Some(slot) = page.and_then(|page| page.slots.get(id.index() & (Self::SLOTS - 1))) {
+            prefetch(slot);
+        }
     }
 
     fn get_mut(&mut self, id: Id) -> Option<&mut T> {

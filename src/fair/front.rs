@@ -67,13 +67,19 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         Some(&self.jobs.get(Id::from_raw(slot)?)?.item)
     }
 
-    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and takes it as it says.
+    /// Starts to fetch what is known of the tenant whose lane was this one.
     #[inline]
-    pub(crate) fn take_next(&mut self, judge: impl FnOnce(&T) -> Verdict) -> Option<(K, T)> {
+    pub(crate) fn prefetch_lane(&self, noted: Id) {
+        self.lanes.prefetch(noted);
+    }
+
+    /// Shows `judge` the job that [`pop`](FairQueue::pop) would take, and its tenant, and takes it as it says.
+    #[inline]
+    pub(crate) fn take_next(&mut self, judge: impl FnOnce(&K, &T) -> Verdict) -> Option<(K, T)> {
         let pick = self.rule.pick()?;
         let lane = &self.lanes[pick.lane];
         let job = lane.backlog.head();
-        match judge(&self.jobs[job].item) {
+        match judge(&lane.key, &self.jobs[job].item) {
             Verdict::Serve => Some(self.serve(pick)),
             Verdict::Withdraw => self.take_out(job),
         }
@@ -143,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_withdrawn_costs_its_tenant_no_turn() {
         let (mut queue, _) = by_turns();
-        let judge = |job: &u32| match job {
+        let judge = |_: &&str, job: &u32| match job {
             0 | 2 => Verdict::Withdraw,
             _ => Verdict::Serve,
         };

@@ -19,6 +19,7 @@ mod hash;
 mod job;
 mod lane;
 mod node;
+mod prefetch;
 mod priority;
 mod rotation;
 mod rule;

@@ -101,7 +101,12 @@ impl Run {
             [Some(_), Some(_)] => heads.into_iter().flatten().min_by_key(place),
             [served, fresh] => served.or(fresh),
         }?;
+        // A turn of this weight later, the job is wanted, and the lane behind.
+        lanes.prefetch(first);
         let turn = &lanes[first].turn;
+        if let Some(next) = turn.next {
+            lanes.prefetch(next);
+        }
         let deadline = turn.start().plus(self.step, self.weight);
         Some(Item {
             key: Key {
