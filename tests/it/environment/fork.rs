@@ -69,7 +69,7 @@ macro_rules! in_forked_child {
 }
 
 fn end_child_with(body: impl FnOnce()) -> ! {
-    sys::kill_after(20);
+    sys::kill_after(120);
     let outcome = catch_unwind(AssertUnwindSafe(body));
     sys::exit_at_once(i32::from(outcome.is_err()));
 }
@@ -343,7 +343,7 @@ scenario!(a_scope_whose_child_leaves_it, |flavour| {
                     let forked = sys::fork_process();
                     match forked {
                         0 => {
-                            sys::kill_after(20);
+                            sys::kill_after(120);
                             if panics {
                                 quiet_panic(0);
                             }
