@@ -1,47 +1,48 @@
 //! An idle pool costs nothing. A thread that wakes is switched to, so the system's count of
 //! context switches shows each wake-up, however short.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlane::WorkerPool;
 
-use crate::common::{Probe, eventually, finish, hold_workers, scenario, tasks_named};
+use crate::common::{
+    Probe, eventually, finish, hold_workers, scenario, switches_if_asleep, tasks_named,
+};
 
 const WORKERS: usize = 8;
 
-/// How often `task` was switched to or away from, voluntarily or not.
-fn switches(task: &Path) -> u64 {
-    let status = std::fs::read_to_string(task.join("status")).unwrap();
-    let counts = status
-        .lines()
-        .filter_map(|line| line.split_once("_ctxt_switches:"));
-    counts
-        .map(|(_, count)| count.trim().parse::<u64>().unwrap())
-        .sum()
-}
-
-/// The threads of the pool with their switches, once those do not change any more.
+/// The threads of the pool with the number of times that each was switched to or away from, once all
+/// of them sleep.
 fn settled(prefix: &str) -> Vec<(PathBuf, u64)> {
     let count = || {
         let mut tasks = tasks_named(prefix);
         tasks.sort();
         let counted = tasks.into_iter().map(|task| {
-            let count = switches(&task);
+            let count = switches_if_asleep(&task).unwrap();
             (task, count)
         });
         counted.collect::<Vec<_>>()
     };
-    // On a crowded machine a thread that was woken may have to wait for a core for a while.
+    // One that was woken and waits for a core does not sleep, however long that takes it on a crowded
+    // machine. The looks are several, for one that is about to be woken by another.
     let (mut last, mut looks) = (count(), 0);
     eventually("the pool's threads sleep", || {
         thread::sleep(Duration::from_millis(20));
         let previous = std::mem::replace(&mut last, count());
-        looks = if last == previous { looks + 1 } else { 0 };
-        looks == 10 && last.len() == WORKERS
+        let all_sleep = last.iter().all(|(_, count)| count.is_some());
+        looks = if all_sleep && last == previous {
+            looks + 1
+        } else {
+            0
+        };
+        looks == 5 && last.len() == WORKERS
     });
-    last
+    let sleeping = last.into_iter();
+    sleeping
+        .map(|(task, count)| (task, count.unwrap()))
+        .collect()
 }
 
 /// No thread of the pool runs for `window`, and there are no others beside its workers.
@@ -49,7 +50,10 @@ fn assert_nobody_wakes(prefix: &str, window: Duration) {
     let before = settled(prefix);
     // Not to order anything: this is the time in which nothing must happen.
     thread::sleep(window);
-    let woken = |(task, count): &(PathBuf, u64)| switches(task) != *count;
+    let woken = |(task, count): &(PathBuf, u64)| {
+        let now = switches_if_asleep(task).unwrap();
+        now != Some(*count)
+    };
     assert_eq!(
         before.iter().filter(|thread| woken(thread)).count(),
         0,
