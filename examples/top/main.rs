@@ -105,8 +105,9 @@ fn watch(
 ) -> io::Result<()> {
     let mut history = History::default();
     loop {
-        display.show(&history.add(pool.stats()))?;
+        // Asked first, so that the last thing shown is how it was when the time was up.
         let is_over = end.is_some_and(|end| end <= Instant::now());
+        display.show(&history.add(pool.stats()))?;
         if is_over || stop.is_cancelled() || display.pause(TICK)? {
             return Ok(());
         }

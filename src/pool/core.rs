@@ -537,8 +537,12 @@ impl Core {
         self.check_idle();
     }
 
+    /// Slots that have a thread. The last one counts until the pool accepts nothing more, so that a
+    /// submit is refused from the moment at which none is left.
     pub(super) fn live_slots(&self) -> usize {
-        self.slots.len() - self.retired_count.load(Ordering::Acquire)
+        let left = self.slots.len() - self.retired_count.load(Ordering::Acquire);
+        let accepts = self.progress.get() == Phase::Open;
+        left.max(usize::from(accepts))
     }
 }
 

@@ -359,27 +359,28 @@ scenario!(from_a_start_hook, |flavour| {
 });
 
 scenario!(as_captures_of_a_swept_job_are_dropped, |flavour| {
-    struct Broadcasts(Arc<WorkerPool>, Arc<AtomicUsize>);
+    struct Broadcasts(Arc<WorkerPool>, Held, Arc<AtomicUsize>);
     impl Drop for Broadcasts {
         fn drop(&mut self) {
-            self.1.store(all(&self.0, |_| 1).len(), Ordering::SeqCst);
+            let Broadcasts(pool, held, seen) = self;
+            held.open();
+            seen.store(all(pool, |_| 1).len(), Ordering::SeqCst);
         }
     }
     let pool = flavour.pool(2);
     let seen = Arc::new(AtomicUsize::new(0));
     let (weak, counts) = (Arc::downgrade(&pool), Arc::clone(&seen));
+    // The other worker is held until then, or it might run the job before it is swept.
+    let held = hold_workers(&pool, 1);
     // The sweep is on a thread of the pool, which has to come to it in the midst of the sweep.
     let sweeps = move || {
         let pool = weak.upgrade().unwrap();
-        let broadcasts = Broadcasts(Arc::clone(&pool), counts);
+        let broadcasts = Broadcasts(Arc::clone(&pool), held, counts);
         let job = pool.submit(move || drop(broadcasts)).unwrap();
-        pool.cancel_queued();
-        _ = job.join();
+        assert_eq!(pool.cancel_queued(), 1);
+        assert!(job.join().unwrap_err().is_cancelled());
     };
-    let held = hold_workers(&pool, 1);
-    let job = pool.submit(sweeps).unwrap();
-    held.release();
-    job.join().unwrap();
+    pool.submit(sweeps).unwrap().join().unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), 2);
     eventually("no job holds the pool", || Arc::strong_count(&pool) == 1);
     finish(pool);

@@ -535,8 +535,27 @@ impl Dice {
     }
 }
 
+/// How often the thread with this `/proc` directory was switched to or away from, if it sleeps now.
+pub(crate) fn switches_if_asleep(task: &std::path::Path) -> std::io::Result<Option<u64>> {
+    let status = std::fs::read_to_string(task.join("status"))?;
+    let field = |line: &str, name: &str| {
+        let (found, value) = line.split_once(':')?;
+        found.ends_with(name).then(|| value.trim().to_owned())
+    };
+    let state = status.lines().find_map(|line| field(line, "State"));
+    let counts = status
+        .lines()
+        .filter_map(|line| field(line, "_ctxt_switches"));
+    let switches = counts.map(|count| count.parse::<u64>().unwrap()).sum();
+    let sleeps = state.is_some_and(|state| state.starts_with('S'));
+    Ok(sleeps.then_some(switches))
+}
+
 /// Runs `f` on a thread of `scope` and returns once that thread blocks in it, or has ended. Where the
 /// system cannot be asked, it returns at once: a scenario that fails then is for Linux only.
+///
+/// A thread may also fall asleep for a moment on its way there, for a lock of the allocator for
+/// instance. So it has to sleep through several looks.
 pub(crate) fn spawn_blocked<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     f: impl FnOnce() -> T + Send + 'scope,
@@ -549,13 +568,19 @@ pub(crate) fn spawn_blocked<'scope, T: Send + 'scope>(
         f()
     });
     if let Some(task) = task.recv().unwrap() {
-        let stat = std::path::Path::new("/proc").join(task).join("stat");
+        let task = std::path::Path::new("/proc").join(task);
+        let (mut last, mut looks) = (None, 0);
         eventually("the thread blocks", || {
-            // "number (name) state ...", and the name may contain anything.
-            let stat = std::fs::read_to_string(&stat);
-            stat.map_or(true, |stat| {
-                stat.rsplit(") ").next().unwrap().starts_with('S')
-            })
+            let Ok(now) = switches_if_asleep(&task) else {
+                return true;
+            };
+            looks = if now.is_some() && now == last {
+                looks + 1
+            } else {
+                0
+            };
+            last = now;
+            looks == 5
         });
     }
     handle

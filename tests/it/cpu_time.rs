@@ -3,8 +3,7 @@
 //! Jobs here use a given CPU time by their thread's own clock, so it does not matter how often they are
 //! interrupted, nor by whom.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlane::{CancelToken, Fairness, PanicPolicy, Weight, WorkerPool};
@@ -59,34 +58,36 @@ fn one_slot(flavour: &Flavour) -> Arc<WorkerPool> {
 
 /// CPU time of each of four tenants with a backlog, two of tiny and two of long jobs, up to the time at
 /// which so many jobs of the first long one have ended.
-fn spent(pool: &WorkerPool, workers: usize, rounds: u64) -> Vec<f64> {
-    let spent: Arc<[AtomicU64; 4]> = Arc::default();
-    let (ended, held) = (Counter::new(), hold_workers(pool, workers));
+fn spent(pool: &WorkerPool, workers: usize, rounds: u64) -> [f64; 4] {
+    // The last of those jobs closes the account itself: whoever waits for it may wake long after.
+    let account: Arc<Mutex<([f64; 4], u64)>> = Arc::default();
+    let (closed, held) = (Gate::new(), hold_workers(pool, workers));
     for tenant in 0..4 {
         let (time, jobs) = match tenant % 2 {
             0 => (TINY, 120 * rounds),
             _ => (LONG, 2 * rounds),
         };
         for _ in 0..jobs {
-            let (spent, ended) = (Arc::clone(&spent), ended.clone());
+            let (account, closes) = (Arc::clone(&account), closed.clone());
             let job = move || {
-                let used = burn(time).as_nanos() as u64;
-                spent[tenant].fetch_add(used, Ordering::Relaxed);
-                if tenant == 1 {
-                    ended.bump();
+                let used = burn(time).as_secs_f64();
+                let (spent, ended) = &mut *account.lock().unwrap();
+                if *ended < rounds {
+                    spent[tenant] += used;
+                    *ended += u64::from(tenant == 1);
+                }
+                if *ended == rounds {
+                    closes.open();
                 }
             };
             pool.job().tenant(tenant.to_string()).execute(job).unwrap();
         }
     }
     held.release();
-    ended.wait_for(rounds as usize);
-    let seen = spent
-        .iter()
-        .map(|spent| spent.load(Ordering::Relaxed) as f64);
-    let seen = seen.collect();
+    closed.wait();
     pool.cancel_queued();
-    seen
+    let (spent, _) = *account.lock().unwrap();
+    spent
 }
 
 /// Jain's index.

@@ -209,7 +209,9 @@ scenario!(as_many_run_at_once_as_there_are_workers, |flavour| {
             barrier.wait();
             i
         };
-        assert_eq!(order.values(order.map(&pool, 0..3 * n, meet)).len(), 3 * n);
+        // No more than are under way at first: with others to come, one that waits alone for them
+        // might be the one that they wait for.
+        assert_eq!(order.values(order.map(&pool, 0..2 * n, meet)).len(), 2 * n);
     }
     finish(pool);
 });

@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
+use std::time::{Duration, Instant};
 
 use fairlane::{Submit, WorkerPool};
 
@@ -83,13 +84,15 @@ pub(crate) fn grown_by_less_than(limit: usize, body: impl FnOnce()) {
     body();
     let grown = || LIVE_BYTES.load(Ordering::SeqCst) - before;
     // A worker may still be putting away its tools.
-    for _ in 0..1_000 {
-        if grown() < limit as isize {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while grown() >= limit as isize {
+        let more = grown();
+        assert!(
+            Instant::now() < give_up,
+            "{more} bytes more are in use, {limit} is the limit"
+        );
+        std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("{} bytes more are in use, {limit} is the limit", grown());
 }
 
 /// Asserts that a call allocates `expected` times on this thread, beside blocks that some dozens of

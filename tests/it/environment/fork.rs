@@ -69,7 +69,7 @@ macro_rules! in_forked_child {
 }
 
 fn end_child_with(body: impl FnOnce()) -> ! {
-    sys::kill_after(20);
+    sys::kill_after(120);
     let outcome = catch_unwind(AssertUnwindSafe(body));
     sys::exit_at_once(i32::from(outcome.is_err()));
 }
@@ -187,10 +187,16 @@ scenario!(a_forked_child_can_use_and_drop_a_busy_pool, |flavour| {
             let pool = flavour.build(flavour.builder().workers(3).queue_limit(20));
             let (gate, probe, token) = (Gate::new(), Probe::new(), CancelToken::new());
             let held = hold_workers(&pool, 2);
+            let begun = Gate::new();
             let running = pool.submit({
-                let gate = gate.clone();
-                move || gate.wait()
+                let (begun, gate) = (begun.clone(), gate.clone());
+                move || {
+                    begun.open();
+                    gate.wait();
+                }
             });
+            // Or the third worker might take one of those that are queued next instead.
+            begun.wait();
             let submit = |_| pool.job().cancel_token(&token).submit(probe.job()).unwrap();
             let queued: Vec<_> = (0..12).map(submit).collect();
             let mut set = JobSet::new();
@@ -343,7 +349,7 @@ scenario!(a_scope_whose_child_leaves_it, |flavour| {
                     let forked = sys::fork_process();
                     match forked {
                         0 => {
-                            sys::kill_after(20);
+                            sys::kill_after(120);
                             if panics {
                                 quiet_panic(0);
                             }

@@ -184,7 +184,7 @@ by_strategy!(captures_may_call_back_however_their_job_ends, |flavour| {
 
 /// Whether `condition` comes to hold; unlike [`eventually`] it lets the test clean up if not.
 fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
-    let give_up = Instant::now() + Duration::from_secs(5);
+    let give_up = Instant::now() + Duration::from_secs(30);
     while !condition() {
         if give_up < Instant::now() {
             return false;
@@ -283,7 +283,7 @@ by_strategy!(a_slow_drop_of_a_result_holds_nobody_up, |flavour| {
     waits.gate.open();
     drops.wait_for(1);
     held.release();
-    let result = next.join_timeout(Duration::from_secs(5));
+    let result = next.join_timeout(Duration::from_secs(30));
     gate.open();
     assert!(result.is_ok(), "held up by the drop: {:?}", pool.stats());
     finish_gated(pool);

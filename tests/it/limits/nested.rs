@@ -199,7 +199,7 @@ by_strategy!(a_job_that_ends_in_place_opens_its_tenants_lane, |flavour| {
             let _ = sender.send(());
         });
         receiver
-            .recv_timeout(std::time::Duration::from_secs(5))
+            .recv_timeout(std::time::Duration::from_secs(30))
             .is_ok()
     };
     let has_run = runs(next.clone());
