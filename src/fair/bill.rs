@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn an_estimate_rises_at_once_and_falls_by_a_fiftieth() {
+        let mut bill = Bill::new(Id::FIRST, 1, 700);
+        let estimates = [100, 1_000, 0, 990, 5].map(|cost| {
+            bill.begin();
+            bill.settle(cost);
+            bill.estimate
+        });
+        assert_eq!(estimates, [100, 1_000, 980, 990, 971]);
+    }
+
+    #[test]
     fn a_trillion_charges_do_not_drift() {
         // A weight and a cost that divide nothing, all in a row, by doubling: 2^k charges move the tag
         // as far again as the 2^k before.

@@ -120,8 +120,8 @@ impl Costs {
 
     /// `C ← max(C, at)`.
     fn raise_floor(&mut self, at: u128) {
-        if at > self.floor {
-            self.excess -= i128::from(self.total) * (at - self.floor) as i128;
+        if let Some(rise) = at.checked_sub(self.floor) {
+            self.excess -= i128::from(self.total) * rise as i128;
             self.floor = at;
         }
     }

@@ -111,3 +111,66 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fair::Priority;
+
+    #[test]
+    fn only_a_queue_by_cost_is_told_what_jobs_cost() {
+        let queues = [
+            (FairQueue::new(), false),
+            (FairQueue::with_ageing(1), false),
+            (FairQueue::by_cost(), true),
+            (FairQueue::by_cost_with_ageing(1), true),
+        ];
+        for (mut queue, is_by_cost) in queues {
+            assert_eq!(queue.is_by_cost(), is_by_cost);
+            queue.push("a", Priority::NORMAL, ());
+            assert_eq!(queue.pop(), Some(("a", ())));
+            assert_eq!(queue.settle(&"a", 10), is_by_cost);
+            assert!(
+                !queue.settle(&"a", 10),
+                "nothing is queued or runs any more"
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_that_begins_in_its_place_is_charged_as_one_picked() {
+        for is_picked in [true, false] {
+            let mut queue = FairQueue::by_cost();
+            queue.push("first", Priority::NORMAL, 0);
+            assert_eq!(queue.pop(), Some(("first", 0)));
+            assert!(
+                queue.settle(&"first", 10),
+                "which strangers are expected to cost"
+            );
+            let tickets =
+                ["a", "b", "a", "b"].map(|tenant| queue.push(tenant, Priority::NORMAL, 0));
+            let slot = tickets[0].slot();
+            if is_picked {
+                assert_eq!(queue.pop(), Some(("a", 0)));
+            } else {
+                queue.charge_at(slot);
+                assert_eq!(queue.remove_at(slot), Some(("a", 0)));
+            }
+            let order = std::iter::from_fn(|| Some(queue.pop()?.0));
+            assert!(order.eq(["b", "a", "b"]));
+        }
+    }
+
+    #[test]
+    fn who_owes_nothing_beyond_the_floor_is_forgotten_at_once() {
+        let mut queue = FairQueue::by_cost();
+        for tenant in ["a", "b", "a", "a"] {
+            queue.push(tenant, Priority::NORMAL, ());
+        }
+        for (tenant, away) in [("a", 0), ("b", 1), ("a", 0)] {
+            assert_eq!(queue.pop(), Some((tenant, ())));
+            assert_eq!(queue.away(), away);
+            queue.settle(&tenant, 10);
+        }
+    }
+}

@@ -213,6 +213,30 @@ fn a_debt_outlives_its_lane() {
     assert!(jain(&[steady, returning]) > 0.99, "{steady}, {returning}");
 }
 
+/// Of two tenants, the second has one job at a time, and half of what that costs is told when nothing of
+/// it is queued or runs.
+#[test]
+fn what_is_settled_beyond_what_was_popped_is_charged_all_the_same() {
+    let mut queue = FairQueue::by_cost();
+    let mut spent = [0_u64; 2];
+    for tenant in [0, 0, 1] {
+        queue.push(tenant, Priority::NORMAL, ());
+    }
+    for _ in 0..1_000 {
+        let (tenant, ()) = queue.pop().expect("a backlog");
+        for _ in 0..=tenant {
+            queue.settle(&tenant, HEAVY);
+            spent[tenant] += HEAVY;
+        }
+        queue.push(tenant, Priority::NORMAL, ());
+    }
+    let [steady, told_twice] = spent;
+    assert!(
+        steady.abs_diff(told_twice) <= 4 * HEAVY,
+        "{steady}, {told_twice}"
+    );
+}
+
 #[test]
 fn a_stream_of_strangers_does_not_starve_a_backlog() {
     for cost in [LIGHT, HEAVY, 3 * HEAVY] {

@@ -11,6 +11,8 @@ pub(crate) enum Op {
     Pop,
     /// Of the jobs popped and not settled yet, the n-th modulo their number.
     Settle(usize, u64),
+    /// Of a tenant whose jobs may all be settled, if it ever had one.
+    SettleMore(u32, u64),
     Remove(usize),
     SetWeight(u32, u32),
     Hold(u32),
@@ -35,6 +37,7 @@ fn op(tenants: u32, weights: Vec<u32>) -> impl Strategy<Value = Op> {
         60 => (name(), prop::option::of(weight()), -1..=1_i32).prop_map(|(t, w, p)| Op::Push(t, w, p)),
         55 => Just(Op::Pop),
         45 => (any::<usize>(), cost()).prop_map(|(n, c)| Op::Settle(n, c)),
+        4 => (name(), cost()).prop_map(|(t, c)| Op::SettleMore(t, c)),
         10 => any::<usize>().prop_map(Op::Remove),
         8 => (name(), weight()).prop_map(|(t, w)| Op::SetWeight(t, w)),
         6 => name().prop_map(Op::Hold),
@@ -102,6 +105,9 @@ impl Both {
                     let tenant = self.running.swap_remove(n);
                     prop_assert_eq!(queue.settle(&tenant, cost), oracle.settle(tenant, cost));
                 }
+            }
+            Op::SettleMore(t, cost) => {
+                prop_assert_eq!(queue.settle(&t, cost), oracle.settle(t, cost));
             }
             Op::Remove(n) => {
                 let n = n.checked_rem(self.tickets.len());

@@ -75,6 +75,15 @@ fn renamed(t: u32) -> String {
     format!("{}-{t}", t.wrapping_mul(0x9E37_79B9) % 97)
 }
 
+/// Inside a lane both rules have the same order.
+fn ageing<K, T>(boost: u32, by_cost: bool) -> FairQueue<K, T> {
+    if by_cost {
+        FairQueue::by_cost_with_ageing(boost)
+    } else {
+        FairQueue::with_ageing(boost)
+    }
+}
+
 proptest! {
     #![proptest_config(config(2_000))]
 
@@ -194,8 +203,9 @@ proptest! {
         ops in prop::collection::vec((0..5_u8, -40..40_i32, any::<usize>()), 1..300),
         boost in prop::sample::select(vec![0, 1, 2, 5, 1000, u32::MAX]),
         few in any::<bool>(),
+        by_cost in any::<bool>(),
     ) {
-        let mut queue = FairQueue::with_ageing(boost);
+        let mut queue = ageing(boost, by_cost);
         let mut oracle = Oracle::new(Some(boost));
         let mut tickets = Vec::new();
         for (op, priority, pick) in ops {
@@ -221,9 +231,9 @@ proptest! {
     #[test]
     fn ageing_bounds_the_overtaking(
         priorities in prop::collection::vec(-5..5_i32, 1..200), boost in 0..20_u32,
-        others in 0..3_u32,
+        others in 0..3_u32, by_cost in any::<bool>(),
     ) {
-        let mut queue = FairQueue::with_ageing(boost);
+        let mut queue = ageing(boost, by_cost);
         for (n, &priority) in priorities.iter().enumerate() {
             queue.push(0, Priority(priority), n);
             // Other lanes' arrivals do not count.
