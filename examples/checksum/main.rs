@@ -194,8 +194,9 @@ fn stop_on_signal(progress: Progress) -> Result<CancelToken, ctrlc::Error> {
         if token.is_cancelled() {
             process::exit(INTERRUPTED.into());
         }
-        token.cancel();
+        // Said first: a moment after the token is cancelled, the last line may be out.
         progress.print("finishing the files at hand; once more to stop at once");
+        token.cancel();
     })?;
     Ok(stop)
 }
