@@ -88,7 +88,7 @@ impl<T> Arena<T> {
         Arena::with_limit(MAX_SLOTS)
     }
 
-    fn with_limit(limit: u32) -> Arena<T> {
+    pub(super) fn with_limit(limit: u32) -> Arena<T> {
         Arena {
             pages: Vec::new(),
             open: None,

@@ -484,3 +484,42 @@ impl<K, T> fmt::Debug for FairQueue<K, T> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Room for two, where there is for 2^32.
+    fn full() -> FairQueue<&'static str, u32> {
+        let mut queue = FairQueue::new();
+        queue.jobs = Arena::with_limit(2);
+        queue.push("a", Priority::NORMAL, 0);
+        queue.push("b", Priority::NORMAL, 1);
+        queue
+    }
+
+    #[test]
+    fn a_push_to_a_full_queue_panics_and_changes_nothing() {
+        for tenant in ["b", "c"] {
+            let mut queue = full();
+            let push = || queue.push_weighted(tenant, Weight::new(100), Priority::NORMAL, 2);
+            assert!(catch_unwind(AssertUnwindSafe(push)).is_err());
+            assert_eq!((queue.len(), queue.lanes()), (2, 2));
+            assert_eq!(queue.pop(), Some(("a", 0)), "the weights are as they were");
+            assert_eq!(queue.pop(), Some(("b", 1)));
+        }
+    }
+
+    #[test]
+    fn one_tenant_too_many_panics_and_changes_nothing() {
+        let mut queue = FairQueue::new();
+        queue.lanes = Arena::with_limit(1);
+        queue.push("a", Priority::NORMAL, 0);
+        let push = || queue.push("b", Priority::NORMAL, 1);
+        assert!(catch_unwind(AssertUnwindSafe(push)).is_err());
+        assert_eq!((queue.len(), queue.lanes()), (1, 1));
+        queue.push("a", Priority::NORMAL, 1);
+        assert!(std::iter::from_fn(|| queue.pop()).eq([("a", 0), ("a", 1)]));
+    }
+}

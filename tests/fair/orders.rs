@@ -256,3 +256,19 @@ fn the_lightest_beside_the_heaviest() {
     assert_eq!(count(&order, 'A'), 5000);
     assert_eq!(count(&order[..5001], 'A'), 1, "one turn in 2^32");
 }
+
+/// Of the three that come after, two overtake. By cost the lane opens again before what it has run is
+/// settled, and counts from there.
+#[test]
+fn a_lane_with_ageing_counts_arrivals_from_its_first_job() {
+    for mut queue in [FairQueue::with_ageing(1), FairQueue::by_cost_with_ageing(1)] {
+        for _ in 0..3 {
+            queue.push('A', Priority(0), "low");
+            for job in ["1st", "2nd", "3rd"] {
+                queue.push('A', Priority(3), job);
+            }
+            let order = std::iter::from_fn(|| Some(queue.pop()?.1));
+            assert!(order.eq(["1st", "2nd", "low", "3rd"]));
+        }
+    }
+}
