@@ -388,6 +388,13 @@ impl Gate {
         };
         lanes.tenants.iter().map(tally).collect()
     }
+
+    /// What each tenant has been charged in all, and whether it is by cost.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn charged(&self) -> (std::collections::BTreeMap<String, u64>, bool) {
+        let lanes = self.lock();
+        (lanes.charged.clone(), lanes.queue.is_by_cost())
+    }
 }
 
 #[cfg(test)]

@@ -301,6 +301,7 @@ impl Server<'_> {
         }
         let admitted = self.take_step(gate.first());
         self.withdraw_overdue();
+        // The job does not pay for what the user's destructors did since the last one.
         self.bench.start_lap();
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
@@ -332,8 +333,6 @@ impl Server<'_> {
     fn withdraw_overdue(&self) {
         if let Some(job) = self.overdue.take() {
             self.core.withdraw_from_lanes(vec![job], Fate::Expired);
-            // The next job does not pay for what the user's destructors did.
-            self.bench.start_lap();
         }
     }
 
