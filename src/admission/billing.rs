@@ -21,10 +21,11 @@ impl Lanes {
         self.close_paid_off();
     }
 
-    /// Closes accounts that are open for a debt alone which has been paid off. By count there are none.
-    pub(super) fn close_paid_off(&mut self) {
+    /// Closes a few accounts that are open for a debt alone which has been paid off. By count there are
+    /// none. `true`: there may be more.
+    pub(super) fn close_paid_off(&mut self) -> bool {
         let tenants = &mut self.tenants;
-        self.queue.forget_paid_off(|id| tenants.forgive(id));
+        self.queue.forget_paid_off(|id| tenants.forgive(id))
     }
 }
 

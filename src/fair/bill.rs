@@ -25,7 +25,7 @@ pub(super) enum Coming {
 }
 
 /// Kept for as long as something of the tenant is queued, runs, or is still being paid off.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Bill {
     pub(super) lane: Id,
     pub(super) weight: u32,
@@ -88,6 +88,33 @@ impl Bill {
         ticks(self.estimate) * i128::from(self.running)
     }
 
+    /// Moves the tag by so many ticks of work, but no further than `furthest`, if it is not there already;
+    /// by how many it has been moved.
+    pub(super) fn shift(&mut self, work: i128, furthest: u128) -> i128 {
+        let before = *self;
+        self.start = before.start.moved(work, self.weight);
+        if self.start.ticks < furthest {
+            return work;
+        }
+        self.start = self.start.min(before.limit(furthest));
+        self.ahead_of(furthest) - before.ahead_of(furthest)
+    }
+
+    /// Where the tag may go at most.
+    fn limit(&self, furthest: u128) -> Tag {
+        Tag::whole(furthest.max(self.start.ticks))
+    }
+
+    /// Changes the weight at the time `now`: what is ahead of that is worked off at the new pace. What has
+    /// been charged for jobs that run is not part of it, and charged again.
+    pub(super) fn reweigh(&mut self, weight: u32, now: u128, furthest: u128) {
+        let charged = self.charged_ahead();
+        self.start = self.start.moved(-charged, self.weight);
+        let start = self.start.reweighed(now, self.weight, weight);
+        self.start = start.min(self.limit(furthest)).moved(charged, weight);
+        self.weight = weight;
+    }
+
     /// What the agenda should say of it: due when its next job would be done, ready from `S` on.
     pub(super) fn item(&self) -> Item {
         let due = self.start.moved(ticks(self.estimate), self.weight);
@@ -106,7 +133,8 @@ impl Bill {
     /// A job begins: its charge in `w · S`, an estimate.
     pub(super) fn begin(&mut self) -> i128 {
         (self.owes, self.is_kept) = (true, true);
-        self.running += 1;
+        // Somebody may never settle anything.
+        self.running = self.running.saturating_add(1);
         ticks(self.estimate)
     }
 

@@ -36,19 +36,17 @@ impl<K, T> FairQueue<K, T> {
         }
     }
 
-    /// Forgets tenants that have nothing queued, run nothing and owe nothing any more; all of them once
-    /// nothing is queued or runs at all. Each is told of, last thing.
-    pub(crate) fn forget_paid_off(&mut self, mut tell: impl FnMut(K)) {
-        let Rule::Cost(costs) = &self.rule else {
-            return;
-        };
-        let is_over = costs.is_at_rest(self.lanes.len());
-        for _ in 0..if is_over { usize::MAX } else { FORGOTTEN } {
+    /// Forgets a few of the tenants that have nothing queued, run nothing and owe nothing any more, as
+    /// nobody does once nothing is queued or runs at all. Each is told of, last thing. `true`: there may
+    /// be more of them.
+    pub(crate) fn forget_paid_off(&mut self, mut tell: impl FnMut(K)) -> bool {
+        for _ in 0..FORGOTTEN {
             match self.forget_one() {
                 Some(key) => tell(key),
-                None => return,
+                None => return false,
             }
         }
+        true
     }
 
     fn forget_one(&mut self) -> Option<K> {
@@ -77,8 +75,8 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ///
     /// Jobs may end in any order. If more are settled than popped, each is charged all the same.
     ///
-    /// O(log lanes), amortised: who owes nothing any more is forgotten here. The first job of a tenant that
-    /// was not known takes O(tenants whose first job runs) besides.
+    /// O(log lanes). The first job of a tenant that was not known takes O(tenants whose first job runs)
+    /// besides.
     ///
     /// ```
     /// use fairlane::{FairQueue, Priority};

@@ -345,6 +345,20 @@ impl Server<'_> {
         panicked
     }
 
+    /// When a million tenants have paid off what they owed, or need not any more, it takes a while to
+    /// forget them: that is for threads without a job, until there is one.
+    fn close_paid_off(&self) {
+        let Some(gate) = self
+            .core
+            .gate
+            .as_ref()
+            .filter(|_| self.bench.meter.is_some())
+        else {
+            return;
+        };
+        while !self.has_work() && !self.is_stopped() && gate.close_paid_off() {}
+    }
+
     /// This thread has something else to do: it is to be replaced, or has a result to drop, which may
     /// take as long as the user likes. If there is a job for its token, the token waits at the slot,
     /// for this thread or any other.
@@ -409,6 +423,7 @@ impl Delegate for Server<'_> {
             vacancy.set(self.slot);
         }
         self.core.check_idle();
+        self.close_paid_off();
     }
 
     fn start_searching(&self) {
