@@ -5,10 +5,10 @@
 //! many there are. Costs differ, so lanes of one weight do not come back in the order in which they
 //! went: each live lane has an entry of its own on the agenda. O(log lanes) a step.
 
-use super::agenda::Agenda;
 use super::arena::{Arena, Id};
 use super::arrivals::Arrivals;
 use super::bill::{Bill, Coming, SHIFT, ticks};
+use super::desk::Desk;
 use super::estimates::Estimates;
 use super::lane::{Lanes, Place};
 use super::rotation::Pick;
@@ -48,7 +48,7 @@ fn share(cost: u64, among: u64) -> u128 {
 /// in use, and `run`, which names its bill.
 pub(super) struct Costs {
     bills: Arena<Bill>,
-    agenda: Agenda,
+    agenda: Desk,
     /// The floor clock, `C`: who comes does not start before it, and who owes nothing beyond it is
     /// forgotten.
     floor: u128,
@@ -77,7 +77,7 @@ impl Costs {
     pub(super) fn new() -> Costs {
         Costs {
             bills: Arena::new(),
-            agenda: Agenda::new(),
+            agenda: Desk::new(),
             floor: ORIGIN,
             arrivals: Arrivals::new(),
             total: 0,
@@ -221,8 +221,8 @@ impl Costs {
         };
         self.total -= u64::from(bill.weight);
         let ahead = bill.ahead_of(self.base);
-        let estimate = bill.estimate;
-        self.agenda.withdraw(&key);
+        let (estimate, lane) = (bill.estimate, bill.lane);
+        self.agenda.withdraw(&key, lane);
         self.estimates.remove(estimate);
         self.add_excess(-ahead);
         true
