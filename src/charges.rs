@@ -393,3 +393,27 @@ fn a_limit_on_running_jobs_leaves_the_share_as_it_is() {
     }
     assert_eq!(charged(&pool)["heavy"], total);
 }
+
+/// When everybody is done at once, many owe something that they need not pay any more. Threads that have
+/// nothing to do forget them, unless they have something to do after all.
+#[test]
+fn an_idle_pool_remembers_nobody() {
+    let pool = pool(1);
+    for _ in 0..3 {
+        let held = hold(&pool);
+        for job in 0..20 {
+            for tenant in 0..300 {
+                let job = move || spend(1_000 + job);
+                run(&pool, &tenant.to_string(), job);
+            }
+        }
+        drop(held);
+        pool.wait_idle();
+        let gate = pool.gate().expect("a limit");
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while gate.open_accounts() > 0 {
+            assert!(Instant::now() < give_up, "{}", gate.open_accounts());
+            std::thread::yield_now();
+        }
+    }
+}

@@ -15,8 +15,9 @@ impl Lanes {
             let name = self.tenants[id].name.to_string();
             *self.charged.entry(name).or_default() += spent;
         }
-        if self.queue.book(&id, spent) {
-            self.tenants[id].owes = true;
+        let account = &mut self.tenants[id];
+        if self.queue.book_at(account.lane, &id, spent) {
+            account.owes = true;
         }
         self.close_paid_off();
     }

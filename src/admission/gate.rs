@@ -400,6 +400,12 @@ impl Gate {
         lanes.tenants.iter().map(tally).collect()
     }
 
+    /// Accounts, but for the nameless one.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn open_accounts(&self) -> usize {
+        self.lock().tenants.open_accounts()
+    }
+
     /// What each tenant has been charged in all, and whether it is by cost.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn charged(&self) -> (std::collections::BTreeMap<String, u64>, bool) {

@@ -36,14 +36,6 @@ const MEMORY: u64 = 64;
 /// Where time begins: corrections may move tags behind it, never below 0.
 const ORIGIN: u128 = 1 << 112;
 
-/// `cost/W`, up to a whole tick.
-fn share(cost: u64, among: u64) -> u128 {
-    match among {
-        0 => 0,
-        among => (ticks(cost) as u128).div_ceil(among.into()),
-    }
-}
-
 /// The state between all lanes. Of a lane's [`Turn`](super::lane::Turn) only `weight` and `place` are
 /// in use, and `run`, which names its bill.
 pub(super) struct Costs {
@@ -152,20 +144,6 @@ impl Costs {
         self.floor = self.floor.max(at);
     }
 
-    /// The first job of an arrival begins: `C ← C + cost/W`. Without this a stream of strangers, each of
-    /// them behind the average as it comes, would keep who is there from ever being served.
-    fn first_begins(&mut self, number: u64, cost: u64, among: u64) {
-        let step = share(cost, among);
-        let floor = self.arrivals.begin(number, self.floor, step);
-        self.raise_floor(floor);
-    }
-
-    /// It has cost so much more.
-    fn first_ends(&mut self, number: u64, more: u64, among: u64) {
-        let floor = self.arrivals.correct(number, share(more, among));
-        self.raise_floor(floor);
-    }
-
     /// A lane opens: of a tenant that is new, or was away.
     pub(super) fn join<K>(&mut self, lanes: &mut Lanes<K>, lane: Id) {
         let turn = &mut lanes[lane].turn;
@@ -197,7 +175,7 @@ impl Costs {
         let bill = &mut self.bills[id];
         let credit = ticks(peak) / i128::from(bill.weight);
         let earliest = average.wrapping_add_signed(-credit).max(self.floor);
-        bill.start = bill.start.max(Tag::whole(earliest));
+        bill.set_start(bill.start().max(Tag::whole(earliest)));
         bill.seq = seq;
         self.enrol(id);
     }
@@ -206,8 +184,7 @@ impl Costs {
         let bill = &mut self.bills[id];
         self.total += u64::from(bill.weight);
         let ahead = bill.ahead_of(self.base);
-        let (item, estimate) = (bill.item(), bill.estimate);
-        bill.posted = Some(item.key);
+        let (item, estimate) = (bill.post(), bill.estimate);
         self.agenda.post(item);
         self.estimates.add(estimate);
         self.add_excess(ahead);
@@ -216,7 +193,7 @@ impl Costs {
     /// Takes a bill off the agenda; `false` if it was not on it.
     fn dismiss(&mut self, id: Id) -> bool {
         let bill = &mut self.bills[id];
-        let Some(key) = bill.posted.take() else {
+        let Some(key) = bill.withdraw() else {
             return false;
         };
         self.total -= u64::from(bill.weight);
@@ -228,14 +205,15 @@ impl Costs {
         true
     }
 
-    /// Moves a tag by so many ticks of work, as far as it may go, and its entry on the agenda with it.
-    fn shift(&mut self, id: Id, work: i128) {
+    /// Moves a tag by so many ticks of work, as far as it may go, and its entry on the agenda with it; the
+    /// tie number is `seq` from now on.
+    fn shift(&mut self, id: Id, work: i128, seq: u64) {
         let bill = &mut self.bills[id];
         let work = bill.shift(work, self.floor + LONGEST);
-        let item = bill.item();
-        if let Some(posted) = &mut bill.posted {
-            let old = std::mem::replace(posted, item.key);
-            self.agenda.repost(&old, item);
+        let posted = bill.posted();
+        bill.seq = seq;
+        if let Some(old) = posted {
+            self.agenda.repost(&old, bill.post());
             self.add_excess(work);
         }
     }
@@ -256,17 +234,13 @@ impl Costs {
         let bill = &mut self.bills[id];
         let estimate = bill.estimate;
         let work = bill.begin();
-        bill.seq = seq;
         self.running += 1;
         if let Coming::Fresh = bill.coming {
-            bill.coming = Coming::Begun {
-                seq,
-                estimate,
-                among,
-            };
-            self.first_begins(seq, estimate, among);
+            bill.coming = Coming::Begun { number: seq };
+            let floor = self.arrivals.begin(seq, self.floor, estimate, among);
+            self.raise_floor(floor);
         }
-        self.shift(id, work);
+        self.shift(id, work, seq);
     }
 
     /// Corrects the charge for one job of a lane to what it has cost, and learns from it. `false`: the
@@ -278,19 +252,15 @@ impl Costs {
         if bill.until.is_some_and(|until| until <= self.floor) {
             return false;
         }
-        if let Coming::Begun {
-            seq,
-            estimate,
-            among,
-        } = bill.coming
-        {
+        if let Coming::Begun { number } = bill.coming {
             bill.coming = Coming::Past;
-            self.first_ends(seq, cost.saturating_sub(estimate), among);
+            let floor = self.arrivals.end(number, cost);
+            self.raise_floor(floor);
         }
         let bill = &mut self.bills[id];
         self.running -= usize::from(bill.running > 0);
         let (before, work) = (bill.estimate, bill.settle(cost));
-        let (after, is_live) = (bill.estimate, bill.is_live());
+        let (after, is_live, seq) = (bill.estimate, bill.is_live(), bill.seq);
         self.lately = match self.lately {
             0 => cost * MEMORY,
             lately => lately - lately / MEMORY + cost,
@@ -299,7 +269,7 @@ impl Costs {
             self.estimates.remove(before);
             self.estimates.add(after);
         }
-        self.shift(id, work);
+        self.shift(id, work, seq);
         if lanes[lane].turn.place == Place::Away {
             self.await_payment(id);
         }

@@ -95,14 +95,21 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// assert_eq!(spent, [50, 50]);
     /// ```
     pub fn settle(&mut self, tenant: &K, cost: u64) -> bool {
-        let is_known = self.book(tenant, cost);
+        let is_known = self.book_at(None, tenant, cost);
         self.forget_paid_off(drop);
         is_known
     }
 
-    /// As [`settle`](FairQueue::settle), and forgets nobody.
-    pub(crate) fn book(&mut self, tenant: &K, cost: u64) -> bool {
-        let lane = self.find_hashed(tenant, self.names.hash(tenant));
+    /// As [`settle`](FairQueue::settle), and forgets nobody, for a caller that may have noted where the
+    /// tenant's lane is: if it is still there, the name need not be looked up.
+    pub(crate) fn book_at(&mut self, noted: Option<Id>, tenant: &K, cost: u64) -> bool {
+        let is_its = |lane: &Id| {
+            self.lanes
+                .get(*lane)
+                .is_some_and(|lane| lane.key == *tenant)
+        };
+        let look_up = || self.find_hashed(tenant, self.names.hash(tenant));
+        let lane = noted.filter(is_its).or_else(look_up);
         match (&mut self.rule, lane) {
             (Rule::Cost(costs), Some(lane)) => costs.settle(&self.lanes, lane, cost),
             _ => false,
