@@ -13,7 +13,7 @@ use super::tag::Key;
 
 /// As many as threads are likely to run short jobs at a time; looking at them takes about as long as one
 /// search saved.
-const HANDFUL: usize = 8;
+const HANDFUL: usize = 4;
 
 pub(super) struct Desk {
     hand: [Item; HANDFUL],
