@@ -238,6 +238,11 @@ impl Agenda {
         }
     }
 
+    /// Whether one leaf holds everything.
+    pub(super) fn is_one_leaf(&self) -> bool {
+        self.height == 0
+    }
+
     /// `withdraw(old)` and `post(item)`, in one move where one leaf holds everything.
     pub(super) fn repost(&mut self, old: &Key, item: Item) {
         if self.height == 0 {

@@ -2,17 +2,19 @@
 //!
 //! The second move often comes soon after the first, and with it the entry's key is another one. So those
 //! that moved last are kept in hand, in no order, and not filed before others have moved: a job of any of
-//! them that ends meanwhile costs no search. Whoever asks for the first looks at them all.
+//! them that ends meanwhile costs no search. Whoever asks for the first looks at them all. Few lanes are in
+//! one leaf, where a move is quick, and stay there.
 //!
-//! With a thousand lanes that is half the work of moving each entry in the agenda both times.
+//! With a thousand lanes and one thread a job takes 3,070 instructions of a queue that way, and 4,310 if
+//! each entry is moved in the agenda both times.
 
 use super::agenda::Agenda;
 use super::arena::Id;
 use super::node::Item;
 use super::tag::Key;
 
-/// As many as threads are likely to run short jobs at a time; looking at them takes about as long as one
-/// search saved.
+/// About as many as threads that run short jobs at a time. With eight, processors guess wrong more often
+/// what they will find there.
 const HANDFUL: usize = 4;
 
 pub(super) struct Desk {
@@ -88,6 +90,7 @@ impl Desk {
     pub(super) fn repost(&mut self, old: &Key, item: Item) {
         match self.find(item.id) {
             Some(at) => self.hand[at] = item,
+            None if self.filed.is_one_leaf() => self.filed.repost(old, item),
             None => {
                 self.filed.withdraw(old);
                 self.post(item);

@@ -152,8 +152,9 @@ impl Node {
     }
 
     pub(super) fn first_ready(&self, now: u128) -> Option<Id> {
-        let at = self.first_ready_at(now)?;
-        Some(self.minor[at].id)
+        let ready = self.ready[..self.len].iter();
+        let at = ready.take_while(|&&ready| ready > now).count();
+        self.minor[..self.len].get(at).map(|minor| minor.id)
     }
 
     /// Which item that is.
