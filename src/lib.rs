@@ -9,6 +9,8 @@
 mod admission;
 mod batch;
 mod cancel;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod charges;
 #[cfg(doctest)]
 mod compile_fail;
 mod cpu;

@@ -37,6 +37,9 @@ pub(super) struct Lanes {
     /// The inbox's other half, empty but for a moment.
     pub(super) arrivals: Vec<Arrival>,
     pub(super) after: Aftermath,
+    /// What each tenant has been charged in all.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(super) charged: std::collections::BTreeMap<String, u64>,
 }
 
 /// What must be done once the lock is released: none of it may happen under it.
@@ -70,6 +73,8 @@ impl Lanes {
             waiting: Waiting::new(queue_limit),
             arrivals: Vec::new(),
             after: Aftermath::default(),
+            #[cfg(all(test, not(any(loom, shuttle))))]
+            charged: Default::default(),
         }
     }
 

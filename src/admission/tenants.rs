@@ -140,9 +140,9 @@ impl Tenants {
             return;
         }
         if id == self.nameless || account.owes {
-            let owes = account.owes;
+            let (owes, lane) = (account.owes, account.lane);
             *account = Account::new(Arc::clone(&account.name));
-            account.owes = owes;
+            (account.owes, account.lane) = (owes, lane);
             return;
         }
         let account = self.accounts.remove(id);

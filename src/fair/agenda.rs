@@ -79,6 +79,18 @@ impl Agenda {
         Some(id)
     }
 
+    /// As [`Agenda::first_ready`], and the key.
+    pub(super) fn first_ready_entry(&self, now: u128) -> Option<(Key, Id)> {
+        let mut node = self.nodes.get(self.root)?;
+        let mut at = node.first_ready_at(now)?;
+        for _ in 0..self.height {
+            node = &self.nodes[node.id(at)];
+            let below = node.first_ready_at(now);
+            at = below.expect("an entry as early as its subtree says");
+        }
+        Some((node.key(at), node.id(at)))
+    }
+
     /// When the first entry becomes ready.
     pub(super) fn earliest(&self) -> Option<u128> {
         let root = self.nodes.get(self.root).filter(|root| root.len > 0);
@@ -224,6 +236,11 @@ impl Agenda {
             self.root = old.id(0);
             self.height -= 1;
         }
+    }
+
+    /// Whether one leaf holds everything.
+    pub(super) fn is_one_leaf(&self) -> bool {
+        self.height == 0
     }
 
     /// `withdraw(old)` and `post(item)`, in one move where one leaf holds everything.

@@ -17,20 +17,27 @@ pub(super) fn ticks(cost: u64) -> i128 {
 pub(super) enum Coming {
     /// It has come, and no job of it has been taken since.
     Fresh,
-    /// One has, under this number, at this estimate, and beside live weights of this sum; none has been
-    /// settled since.
-    Begun { seq: u64, estimate: u64, among: u64 },
+    /// One has, and is known to the arrivals under this number; none has been settled since.
+    Begun { number: u64 },
     /// All that is done.
     Past,
 }
 
-/// Kept for as long as something of the tenant is queued, runs, or is still being paid off.
-#[derive(Debug)]
+/// Kept for as long as something of the tenant is queued, runs, or is still being paid off. With a thousand
+/// tenants and more, each cache line of it is a miss: it has two.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Bill {
     pub(super) lane: Id,
     pub(super) weight: u32,
-    /// The start tag `S`: what has been settled, and the estimate for each job that runs.
-    pub(super) start: Tag,
+    /// The start tag `S`, whole ticks and the rest apart, as a [`Tag`] is half air: what has been settled,
+    /// and the estimate for each job that runs.
+    ticks: u128,
+    rest: u32,
+    /// The same of the key it has on the agenda, while it is live.
+    due_ticks: u128,
+    due_rest: u32,
+    is_live: bool,
     pub(super) seq: u64,
     /// `ĉ`: what its next job is taken to cost, and each of those that run.
     pub(super) estimate: u64,
@@ -43,8 +50,6 @@ pub(super) struct Bill {
     /// Whether anything was charged to the same lane, even if that was paid off and forgotten: whoever
     /// keeps books of those that owe is to be told when the lane goes.
     pub(super) is_kept: bool,
-    /// The key it has on the agenda, while it is live.
-    pub(super) posted: Option<Key>,
     /// While it is away with nothing running: the time at which it may be forgotten.
     pub(super) until: Option<u128>,
 }
@@ -54,7 +59,11 @@ impl Bill {
         Bill {
             lane,
             weight,
-            start: Tag::whole(0),
+            ticks: 0,
+            rest: 0,
+            due_ticks: 0,
+            due_rest: 0,
+            is_live: false,
             seq: 0,
             estimate,
             is_measured: false,
@@ -62,25 +71,32 @@ impl Bill {
             coming: Coming::Fresh,
             owes: false,
             is_kept: false,
-            posted: None,
             until: None,
         }
     }
 
+    pub(super) fn start(&self) -> Tag {
+        let (ticks, rest) = (self.ticks, self.rest);
+        Tag { ticks, rest }
+    }
+
+    pub(super) fn set_start(&mut self, Tag { ticks, rest }: Tag) {
+        (self.ticks, self.rest) = (ticks, rest);
+    }
+
     pub(super) fn is_live(&self) -> bool {
-        self.posted.is_some()
+        self.is_live
     }
 
     /// When it may be forgotten, if it is away: not while something of it runs.
     pub(super) fn paid_off_at(&self) -> Option<u128> {
-        let at = if self.owes { self.start.ceil() } else { 0 };
+        let at = if self.owes { self.start().ceil() } else { 0 };
         (self.running == 0).then_some(at)
     }
 
     /// `(S − at) · w`, exactly.
     pub(super) fn ahead_of(&self, at: u128) -> i128 {
-        self.start.ticks.wrapping_sub(at) as i128 * i128::from(self.weight)
-            + i128::from(self.start.rest)
+        self.ticks.wrapping_sub(at) as i128 * i128::from(self.weight) + i128::from(self.rest)
     }
 
     /// What has been charged in `w · S` for jobs that run: their estimates.
@@ -88,25 +104,73 @@ impl Bill {
         ticks(self.estimate) * i128::from(self.running)
     }
 
-    /// What the agenda should say of it: due when its next job would be done, ready from `S` on.
-    pub(super) fn item(&self) -> Item {
-        let due = self.start.moved(ticks(self.estimate), self.weight);
+    /// Moves the tag by so many ticks of work, but no further than `furthest`, if it is not there already;
+    /// by how many it has been moved.
+    pub(super) fn shift(&mut self, work: i128, furthest: u128) -> i128 {
+        let start = self.start().moved(work, self.weight);
+        if start.ticks < furthest {
+            self.set_start(start);
+            return work;
+        }
+        let before = self.ahead_of(furthest);
+        self.set_start(start.min(self.limit(furthest)));
+        self.ahead_of(furthest) - before
+    }
+
+    /// Where the tag may go at most.
+    fn limit(&self, furthest: u128) -> Tag {
+        Tag::whole(furthest.max(self.ticks))
+    }
+
+    /// Changes the weight at the time `now`: what is ahead of that is worked off at the new pace. What has
+    /// been charged for jobs that run is not part of it, and charged again.
+    pub(super) fn reweigh(&mut self, weight: u32, now: u128, furthest: u128) {
+        let charged = self.charged_ahead();
+        self.set_start(self.start().moved(-charged, self.weight));
+        let start = self.start().reweighed(now, self.weight, weight);
+        let start = start.min(self.limit(furthest));
+        self.set_start(start.moved(charged, weight));
+        self.weight = weight;
+    }
+
+    /// What the agenda is to say of it from now on: due when its next job would be done, ready from `S`
+    /// on.
+    pub(super) fn post(&mut self) -> Item {
+        let due = self.start().moved(ticks(self.estimate), self.weight);
+        (self.due_ticks, self.due_rest, self.is_live) = (due.ticks, due.rest, true);
         Item {
-            key: Key {
-                ticks: due.ticks,
-                rest: due.rest,
-                weight: self.weight,
-                seq: self.seq,
-            },
-            ready: self.start.ticks,
+            key: self.key(),
+            ready: self.ticks,
             id: self.lane,
+        }
+    }
+
+    /// The key it has on the agenda, if it is there.
+    pub(super) fn posted(&self) -> Option<Key> {
+        self.is_live.then(|| self.key())
+    }
+
+    /// The agenda is to say nothing of it any more: the key it had there, if any.
+    pub(super) fn withdraw(&mut self) -> Option<Key> {
+        let posted = self.posted();
+        self.is_live = false;
+        posted
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            ticks: self.due_ticks,
+            rest: self.due_rest,
+            weight: self.weight,
+            seq: self.seq,
         }
     }
 
     /// A job begins: its charge in `w · S`, an estimate.
     pub(super) fn begin(&mut self) -> i128 {
         (self.owes, self.is_kept) = (true, true);
-        self.running += 1;
+        // Somebody may never settle anything.
+        self.running = self.running.saturating_add(1);
         ticks(self.estimate)
     }
 
@@ -137,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn apply(bill: &mut Bill, work: i128) {
-        bill.start = bill.start.moved(work, bill.weight);
+        bill.set_start(bill.start().moved(work, bill.weight));
     }
 
     /// The work charged so far.
@@ -149,7 +213,7 @@ mod tests {
     fn bill() -> impl Strategy<Value = Bill> {
         (1..u32::MAX, 0..1_u64 << 48, 0..1_u128 << 109).prop_map(|(weight, estimate, ticks)| {
             let mut bill = Bill::new(Id::FIRST, weight, estimate);
-            bill.start = Tag::whole(ticks + (1 << 96));
+            bill.set_start(Tag::whole(ticks + (1 << 96)));
             bill
         })
     }
@@ -161,7 +225,7 @@ mod tests {
             mut bill in bill(),
             jobs in prop::collection::vec((0..1_u64 << 48, 0..4_usize), 1..60),
         ) {
-            let (origin, mut cost) = (bill.start.ticks, 0);
+            let (origin, mut cost) = (bill.ticks, 0);
             for (spent, more) in jobs {
                 for _ in 0..=more {
                     let work = bill.begin();
@@ -177,7 +241,7 @@ mod tests {
         /// So a trillion moves are as exact as the one that they add up to.
         #[test]
         fn moves_add_up(bill in bill(), one in -1_i128 << 69..1 << 69, other in 0..1_i128 << 108) {
-            let (tag, weight) = (bill.start, bill.weight);
+            let (tag, weight) = (bill.start(), bill.weight);
             prop_assert_eq!(tag.moved(one, weight).moved(other, weight), tag.moved(one + other, weight));
             prop_assert_eq!(tag.moved(one, weight).moved(-one, weight), tag);
         }
@@ -195,12 +259,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bill_has_two_cache_lines() {
+        assert_eq!(size_of::<Option<Bill>>(), 128);
+    }
+
+    #[test]
     fn a_trillion_charges_do_not_drift() {
         // A weight and a cost that divide nothing, all in a row, by doubling: 2^k charges move the tag
         // as far again as the 2^k before.
         let (weight, cost) = (4_294_967_291, 1_000_003);
         let mut bill = Bill::new(Id::FIRST, weight, cost);
-        bill.start = Tag::whole(1 << 96);
+        bill.set_start(Tag::whole(1 << 96));
         let mut jobs = 1_i128;
         let work = bill.begin();
         apply(&mut bill, work);

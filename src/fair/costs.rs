@@ -5,10 +5,10 @@
 //! many there are. Costs differ, so lanes of one weight do not come back in the order in which they
 //! went: each live lane has an entry of its own on the agenda. O(log lanes) a step.
 
-use super::agenda::Agenda;
 use super::arena::{Arena, Id};
 use super::arrivals::Arrivals;
 use super::bill::{Bill, Coming, SHIFT, ticks};
+use super::desk::Desk;
 use super::estimates::Estimates;
 use super::lane::{Lanes, Place};
 use super::rotation::Pick;
@@ -16,41 +16,41 @@ use super::tag::{Tag, div_floor};
 use std::collections::BTreeSet;
 
 /// What a job costs at most; what costs more counts as this: 2^48 nanoseconds are three days. With it
-/// `w · S` moves by 2^68 ticks for a job, and the sum over all lanes has 127 bits.
+/// `w · S` moves by 2^68 ticks for a job.
 const MOST: u64 = 1 << 48;
 
-/// How far ahead of the floor a change of weight puts a tenant at most: 2^60 units, which is 36 years of
-/// nanoseconds. Without it, or if it were counted from the average, which such tags raise, a tag toggled
-/// between the least and the greatest weight leaves 127 bits.
+/// How far ahead of the floor a tenant is put at most: 2^60 units, which is 36 years of nanoseconds.
+/// Without it, or if it were counted from the average, which such tags raise, a tag toggled between the
+/// least and the greatest weight leaves 127 bits, and so does one of a tenant for which more is settled
+/// than was popped. With it, what a lane adds to a sum of `w · S` that is counted from near the floor or
+/// the average has no more than 114 bits.
 const LONGEST: u128 = 1 << (60 + SHIFT);
+
+/// Above this the sum over all lanes is counted anew from the average, where it is next to nothing: so it
+/// does not grow with the number of lanes, and nearly always has the 64 bits that are divided quickly.
+const NEAR: u128 = 1 << 62;
 
 /// How many jobs the mean of all costs goes back.
 const MEMORY: u64 = 64;
 
 /// Where time begins: corrections may move tags behind it, never below 0.
-const ORIGIN: u128 = 1 << 96;
-
-/// `cost/W`, up to a whole tick.
-fn share(cost: u64, among: u64) -> u128 {
-    match among {
-        0 => 0,
-        among => (ticks(cost) as u128).div_ceil(among.into()),
-    }
-}
+const ORIGIN: u128 = 1 << 112;
 
 /// The state between all lanes. Of a lane's [`Turn`](super::lane::Turn) only `weight` and `place` are
 /// in use, and `run`, which names its bill.
 pub(super) struct Costs {
     bills: Arena<Bill>,
-    agenda: Agenda,
+    agenda: Desk,
     /// The floor clock, `C`: who comes does not start before it, and who owes nothing beyond it is
     /// forgotten.
     floor: u128,
     arrivals: Arrivals,
     /// `W`, the sum of the live weights.
     total: u64,
-    /// `Σ w · (S − C)` of the live lanes.
+    /// `Σ w · (S − base)` of the live lanes.
     excess: i128,
+    /// Some time near the average.
+    base: u128,
     /// Those of the live lanes.
     estimates: Estimates,
     /// What the last [`MEMORY`] jobs have cost in all, about: their mean is the first estimate for
@@ -69,11 +69,12 @@ impl Costs {
     pub(super) fn new() -> Costs {
         Costs {
             bills: Arena::new(),
-            agenda: Agenda::new(),
+            agenda: Desk::new(),
             floor: ORIGIN,
             arrivals: Arrivals::new(),
             total: 0,
             excess: 0,
+            base: ORIGIN,
             estimates: Estimates::new(),
             lately: 0,
             running: 0,
@@ -83,7 +84,7 @@ impl Costs {
         }
     }
 
-    /// Forgets everybody, but not what a job is likely to cost.
+    /// Forgets everybody at once, but not what a job is likely to cost.
     pub(super) fn restart(&mut self) {
         let lately = self.lately;
         *self = Costs {
@@ -98,8 +99,16 @@ impl Costs {
     }
 
     /// Whether nothing runs and, of so many lanes, none has a job.
-    pub(super) fn is_at_rest(&self, lanes: usize) -> bool {
+    fn is_at_rest(&self, lanes: usize) -> bool {
         lanes == self.away && self.running == 0
+    }
+
+    /// All debts are void once nothing is queued or runs any more: time moves on to where the last of
+    /// them has been paid off. Time is relative, and each may be forgotten when that suits.
+    fn rest(&mut self) {
+        if let Some(&(last, _)) = self.debts.last() {
+            self.raise_floor(last);
+        }
     }
 
     fn next_seq(&mut self) -> u64 {
@@ -113,31 +122,26 @@ impl Costs {
         match self.total {
             0 => self.floor,
             total => self
-                .floor
+                .base
                 .wrapping_add_signed(div_floor(self.excess, total).0),
+        }
+    }
+
+    /// `Σ w·S` of the live lanes has changed by so much.
+    fn add_excess(&mut self, work: i128) {
+        self.excess += work;
+        if self.excess.unsigned_abs() > NEAR {
+            self.base = self.average();
+            self.excess = match self.total {
+                0 => 0,
+                total => div_floor(self.excess, total).1.into(),
+            };
         }
     }
 
     /// `C ← max(C, at)`.
     fn raise_floor(&mut self, at: u128) {
-        if let Some(rise) = at.checked_sub(self.floor) {
-            self.excess -= i128::from(self.total) * rise as i128;
-            self.floor = at;
-        }
-    }
-
-    /// The first job of an arrival begins: `C ← C + cost/W`. Without this a stream of strangers, each of
-    /// them behind the average as it comes, would keep who is there from ever being served.
-    fn first_begins(&mut self, number: u64, cost: u64, among: u64) {
-        let step = share(cost, among);
-        let floor = self.arrivals.begin(number, self.floor, step);
-        self.raise_floor(floor);
-    }
-
-    /// It has cost so much more.
-    fn first_ends(&mut self, number: u64, more: u64, among: u64) {
-        let floor = self.arrivals.correct(number, share(more, among));
-        self.raise_floor(floor);
+        self.floor = self.floor.max(at);
     }
 
     /// A lane opens: of a tenant that is new, or was away.
@@ -171,7 +175,7 @@ impl Costs {
         let bill = &mut self.bills[id];
         let credit = ticks(peak) / i128::from(bill.weight);
         let earliest = average.wrapping_add_signed(-credit).max(self.floor);
-        bill.start = bill.start.max(Tag::whole(earliest));
+        bill.set_start(bill.start().max(Tag::whole(earliest)));
         bill.seq = seq;
         self.enrol(id);
     }
@@ -179,36 +183,38 @@ impl Costs {
     fn enrol(&mut self, id: Id) {
         let bill = &mut self.bills[id];
         self.total += u64::from(bill.weight);
-        self.excess += bill.ahead_of(self.floor);
-        let (item, estimate) = (bill.item(), bill.estimate);
-        bill.posted = Some(item.key);
+        let ahead = bill.ahead_of(self.base);
+        let (item, estimate) = (bill.post(), bill.estimate);
         self.agenda.post(item);
         self.estimates.add(estimate);
+        self.add_excess(ahead);
     }
 
     /// Takes a bill off the agenda; `false` if it was not on it.
     fn dismiss(&mut self, id: Id) -> bool {
         let bill = &mut self.bills[id];
-        let Some(key) = bill.posted.take() else {
+        let Some(key) = bill.withdraw() else {
             return false;
         };
         self.total -= u64::from(bill.weight);
-        self.excess -= bill.ahead_of(self.floor);
-        let estimate = bill.estimate;
-        self.agenda.withdraw(&key);
+        let ahead = bill.ahead_of(self.base);
+        let (estimate, lane) = (bill.estimate, bill.lane);
+        self.agenda.withdraw(&key, lane);
         self.estimates.remove(estimate);
+        self.add_excess(-ahead);
         true
     }
 
-    /// Moves a tag by so many ticks of work, and its entry on the agenda with it.
-    fn shift(&mut self, id: Id, work: i128) {
+    /// Moves a tag by so many ticks of work, as far as it may go, and its entry on the agenda with it; the
+    /// tie number is `seq` from now on.
+    fn shift(&mut self, id: Id, work: i128, seq: u64) {
         let bill = &mut self.bills[id];
-        bill.start = bill.start.moved(work, bill.weight);
-        let item = bill.item();
-        if let Some(posted) = &mut bill.posted {
-            let old = std::mem::replace(posted, item.key);
-            self.excess += work;
-            self.agenda.repost(&old, item);
+        let work = bill.shift(work, self.floor + LONGEST);
+        let posted = bill.posted();
+        bill.seq = seq;
+        if let Some(old) = posted {
+            self.agenda.repost(&old, bill.post());
+            self.add_excess(work);
         }
     }
 
@@ -228,17 +234,13 @@ impl Costs {
         let bill = &mut self.bills[id];
         let estimate = bill.estimate;
         let work = bill.begin();
-        bill.seq = seq;
         self.running += 1;
         if let Coming::Fresh = bill.coming {
-            bill.coming = Coming::Begun {
-                seq,
-                estimate,
-                among,
-            };
-            self.first_begins(seq, estimate, among);
+            bill.coming = Coming::Begun { number: seq };
+            let floor = self.arrivals.begin(seq, self.floor, estimate, among);
+            self.raise_floor(floor);
         }
-        self.shift(id, work);
+        self.shift(id, work, seq);
     }
 
     /// Corrects the charge for one job of a lane to what it has cost, and learns from it. `false`: the
@@ -250,19 +252,15 @@ impl Costs {
         if bill.until.is_some_and(|until| until <= self.floor) {
             return false;
         }
-        if let Coming::Begun {
-            seq,
-            estimate,
-            among,
-        } = bill.coming
-        {
+        if let Coming::Begun { number } = bill.coming {
             bill.coming = Coming::Past;
-            self.first_ends(seq, cost.saturating_sub(estimate), among);
+            let floor = self.arrivals.end(number, cost);
+            self.raise_floor(floor);
         }
         let bill = &mut self.bills[id];
         self.running -= usize::from(bill.running > 0);
         let (before, work) = (bill.estimate, bill.settle(cost));
-        let (after, is_live) = (bill.estimate, bill.is_live());
+        let (after, is_live, seq) = (bill.estimate, bill.is_live(), bill.seq);
         self.lately = match self.lately {
             0 => cost * MEMORY,
             lately => lately - lately / MEMORY + cost,
@@ -271,7 +269,7 @@ impl Costs {
             self.estimates.remove(before);
             self.estimates.add(after);
         }
-        self.shift(id, work);
+        self.shift(id, work, seq);
         if lanes[lane].turn.place == Place::Away {
             self.await_payment(id);
         }
@@ -305,11 +303,14 @@ impl Costs {
         }
     }
 
-    /// Forgets one bill that is away and paid off, or whoever is away if all are; its lane.
+    /// Forgets one bill that is away and paid off; its lane.
     pub(super) fn forget_one<K>(&mut self, lanes: &Lanes<K>) -> Option<Id> {
         let &(until, lane) = self.debts.first()?;
-        if until > self.floor && !self.is_at_rest(lanes.len()) {
-            return None;
+        if until > self.floor {
+            if !self.is_at_rest(lanes.len()) {
+                return None;
+            }
+            self.rest();
         }
         self.debts.pop_first();
         self.away -= 1;
@@ -347,15 +348,7 @@ impl Costs {
         }
         let average = self.average();
         let was_live = self.dismiss(id);
-        let furthest = self.floor + LONGEST;
-        let bill = &mut self.bills[id];
-        let charged = bill.charged_ahead();
-        let settled = bill.start.moved(-charged, bill.weight);
-        let start = settled.reweighed(average, bill.weight, weight);
-        bill.start = start
-            .min(Tag::whole(furthest.max(settled.ticks)))
-            .moved(charged, weight);
-        bill.weight = weight;
+        self.bills[id].reweigh(weight, average, self.floor + LONGEST);
         if was_live {
             self.enrol(id);
         }

@@ -2,8 +2,8 @@
 //!
 //! No threads, no locks, no clock. From the top down: `FairQueue`, [`settling`] and [`drain`]; [`rule`],
 //! which decides between lanes: by count that is [`rotation`], with the help of [`run`] and [`agenda`],
-//! by cost it is [`costs`], with the [`agenda`], each tenant's [`bill`], [`estimates`] and [`arrivals`]; [`lane`], with its jobs in
-//! [`backlog`] and [`job`]; then [`tag`], [`table`], [`hash`] and [`arena`], which know nothing of
+//! by cost it is [`costs`], with the agenda on a [`desk`], each tenant's [`bill`], [`estimates`] and
+//! [`arrivals`]; [`lane`], with its jobs in [`backlog`] and [`job`]; then [`tag`], [`table`], [`hash`] and [`arena`], which know nothing of
 //! lanes.
 
 mod agenda;
@@ -12,6 +12,7 @@ mod arrivals;
 mod backlog;
 mod bill;
 mod costs;
+mod desk;
 mod drain;
 mod estimates;
 mod front;

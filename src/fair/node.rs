@@ -17,6 +17,20 @@ pub(super) struct Item {
     pub(super) id: Id,
 }
 
+impl Item {
+    /// Stands in where there is none.
+    pub(super) const NONE: Item = Item {
+        key: Key {
+            ticks: 0,
+            rest: 0,
+            weight: 1,
+            seq: 0,
+        },
+        ready: u128::MAX,
+        id: Id::FIRST,
+    };
+}
+
 /// What of an item no search reads, but to decide between equal ticks.
 #[derive(Clone, Copy)]
 struct Minor {
@@ -141,6 +155,13 @@ impl Node {
         let ready = self.ready[..self.len].iter();
         let at = ready.take_while(|&&ready| ready > now).count();
         self.minor[..self.len].get(at).map(|minor| minor.id)
+    }
+
+    /// Which item that is.
+    pub(super) fn first_ready_at(&self, now: u128) -> Option<usize> {
+        let ready = self.ready[..self.len].iter();
+        let at = ready.take_while(|&&ready| ready > now).count();
+        (at < self.len).then_some(at)
     }
 
     pub(super) fn remove(&mut self, at: usize) -> Item {

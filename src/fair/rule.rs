@@ -25,11 +25,10 @@ impl Rule {
         }
     }
 
-    /// The last lane has gone.
+    /// The last lane has gone. By cost nothing is left of it, and time goes on.
     pub(super) fn reset(&mut self) {
-        match self {
-            Rule::Count(rotation) => rotation.reset(),
-            Rule::Cost(costs) => costs.restart(),
+        if let Rule::Count(rotation) = self {
+            rotation.reset();
         }
     }
 

@@ -36,19 +36,17 @@ impl<K, T> FairQueue<K, T> {
         }
     }
 
-    /// Forgets tenants that have nothing queued, run nothing and owe nothing any more; all of them once
-    /// nothing is queued or runs at all. Each is told of, last thing.
-    pub(crate) fn forget_paid_off(&mut self, mut tell: impl FnMut(K)) {
-        let Rule::Cost(costs) = &self.rule else {
-            return;
-        };
-        let is_over = costs.is_at_rest(self.lanes.len());
-        for _ in 0..if is_over { usize::MAX } else { FORGOTTEN } {
+    /// Forgets a few of the tenants that have nothing queued, run nothing and owe nothing any more, as
+    /// nobody does once nothing is queued or runs at all. Each is told of, last thing. `true`: there may
+    /// be more of them.
+    pub(crate) fn forget_paid_off(&mut self, mut tell: impl FnMut(K)) -> bool {
+        for _ in 0..FORGOTTEN {
             match self.forget_one() {
                 Some(key) => tell(key),
-                None => return,
+                None => return false,
             }
         }
+        true
     }
 
     fn forget_one(&mut self) -> Option<K> {
@@ -77,8 +75,8 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ///
     /// Jobs may end in any order. If more are settled than popped, each is charged all the same.
     ///
-    /// O(log lanes), amortised: who owes nothing any more is forgotten here. The first job of a tenant that
-    /// was not known takes O(tenants whose first job runs) besides.
+    /// O(log lanes). The first job of a tenant that was not known takes O(tenants whose first job runs)
+    /// besides.
     ///
     /// ```
     /// use fairlane::{FairQueue, Priority};
@@ -97,14 +95,21 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// assert_eq!(spent, [50, 50]);
     /// ```
     pub fn settle(&mut self, tenant: &K, cost: u64) -> bool {
-        let is_known = self.book(tenant, cost);
+        let is_known = self.book_at(None, tenant, cost);
         self.forget_paid_off(drop);
         is_known
     }
 
-    /// As [`settle`](FairQueue::settle), and forgets nobody.
-    pub(crate) fn book(&mut self, tenant: &K, cost: u64) -> bool {
-        let lane = self.find_hashed(tenant, self.names.hash(tenant));
+    /// As [`settle`](FairQueue::settle), and forgets nobody, for a caller that may have noted where the
+    /// tenant's lane is: if it is still there, the name need not be looked up.
+    pub(crate) fn book_at(&mut self, noted: Option<Id>, tenant: &K, cost: u64) -> bool {
+        let is_its = |lane: &Id| {
+            self.lanes
+                .get(*lane)
+                .is_some_and(|lane| lane.key == *tenant)
+        };
+        let look_up = || self.find_hashed(tenant, self.names.hash(tenant));
+        let lane = noted.filter(is_its).or_else(look_up);
         match (&mut self.rule, lane) {
             (Rule::Cost(costs), Some(lane)) => costs.settle(&self.lanes, lane, cost),
             _ => false,

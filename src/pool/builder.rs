@@ -76,8 +76,13 @@ pub enum Fairness {
     /// Time is that of the thread's CPU clock, from one job's end to the next one's, so what the pool
     /// does between two jobs is charged with the later one: the earlier one's result is published, and
     /// the next job fetched, for which a thread may spin for up to a hundred microseconds while others
-    /// fetch theirs. Sleeping costs nothing. Threads that a job starts are not seen. This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on
-    /// Windows, wall time is charged instead. The clock costs a system call a job.
+    /// fetch theirs. Dropping what a job has captured is part of the job. A result or a panic that nobody
+    /// is there to take, and what an expired job had captured, a worker drops between two jobs at nobody's
+    /// expense. [Broadcasts](crate::WorkerPool::broadcast) belong to nobody, in the midst of a job too.
+    /// Sleeping costs nothing. Threads that a job starts are not seen.
+    ///
+    /// This is so on Linux, Android, Apple's systems, FreeBSD and illumos; elsewhere, as on Windows, wall
+    /// time is charged instead. The clock costs a system call a job.
     ///
     /// A job that has begun is not interrupted. Where light tenants come and go, all slots may be taken
     /// by long jobs at a moment when nothing else is queued. No charge helps against that, only a limit:

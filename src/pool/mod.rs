@@ -74,6 +74,11 @@ impl WorkerPool {
         WorkerPool::builder().workers(workers).build()
     }
 
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn gate(&self) -> Option<&crate::admission::Gate> {
+        self.core.gate.as_ref()
+    }
+
     /// A pool to be configured.
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()

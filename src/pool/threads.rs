@@ -301,6 +301,7 @@ impl Server<'_> {
         }
         let admitted = self.take_step(gate.first());
         self.withdraw_overdue();
+        // The job does not pay for what the user's destructors did since the last one.
         self.bench.start_lap();
         if admitted.is_none() {
             // That brought a token back, which may be all that an idle moment was waiting for.
@@ -332,8 +333,6 @@ impl Server<'_> {
     fn withdraw_overdue(&self) {
         if let Some(job) = self.overdue.take() {
             self.core.withdraw_from_lanes(vec![job], Fate::Expired);
-            // The next job does not pay for what the user's destructors did.
-            self.bench.start_lap();
         }
     }
 
@@ -344,6 +343,20 @@ impl Server<'_> {
         });
         self.withdraw_overdue();
         panicked
+    }
+
+    /// When a million tenants have paid off what they owed, or need not any more, it takes a while to
+    /// forget them: that is for threads without a job, until there is one.
+    fn close_paid_off(&self) {
+        let Some(gate) = self
+            .core
+            .gate
+            .as_ref()
+            .filter(|_| self.bench.meter.is_some())
+        else {
+            return;
+        };
+        while !self.has_work() && !self.is_stopped() && gate.close_paid_off() {}
     }
 
     /// This thread has something else to do: it is to be replaced, or has a result to drop, which may
@@ -410,6 +423,7 @@ impl Delegate for Server<'_> {
             vacancy.set(self.slot);
         }
         self.core.check_idle();
+        self.close_paid_off();
     }
 
     fn start_searching(&self) {

@@ -126,6 +126,51 @@ proptest! {
         }
     }
 
+    /// A tenant that comes and goes, is held and released, as it likes, beside one with a backlog: it does
+    /// not get ahead by more than one with a backlog could, and the credit at which it comes, which is
+    /// another job.
+    #[test]
+    fn coming_and_going_earns_nothing(
+        slots in 1..6_usize,
+        weights in (1..50_u32, 1..50_u32),
+        costs in (costs(), costs()),
+        acts in prop::collection::vec(0..8_u8, 600),
+        others in prop::collection::vec((1..50_u32, 1..1_000_u64, 0..6_usize), 0..60),
+    ) {
+        let (own, other) = weights;
+        let most = costs.0.iter().chain(&costs.1).max().copied().unwrap_or(0);
+        let most = others.iter().map(|other| other.1).max().unwrap_or(0).max(most);
+        let mut all = Machine::new(FairQueue::by_cost(), slots, 2 + others.len());
+        let mut others = others.into_iter().enumerate();
+        for (step, act) in acts.into_iter().enumerate() {
+            let cost = costs.0[step % costs.0.len()];
+            match act {
+                0..3 => all.push(0, own, cost),
+                3 => (0..20).for_each(|_| all.push(0, own, cost)),
+                4 => drop(all.queue.hold(&0)),
+                5 => drop(all.queue.release(&0)),
+                _ => {}
+            }
+            if step % 8 == 0 {
+                if let Some((n, (weight, cost, jobs))) = others.next() {
+                    (0..jobs).for_each(|_| all.push(2 + n, weight, cost));
+                }
+            }
+            if step == 0 {
+                (0..=slots).for_each(|n| all.push(1, other, costs.1[n % costs.1.len()]));
+            }
+            while let Some(tenant) = all.begin() {
+                if tenant == 1 {
+                    all.push(1, other, costs.1[step % costs.1.len()]);
+                }
+            }
+            all.end();
+            let ahead = i128::from(all.used(0) * u64::from(other)) - i128::from(all.used(1) * u64::from(own));
+            let bound = (slots as u64 + 2) * most * u64::from(own.max(other));
+            prop_assert!(ahead <= i128::from(bound), "{ahead}, {bound}");
+        }
+    }
+
     /// With one slot and jobs that all cost the same, which is known from one before, each tenant's turns
     /// are within one of its share.
     #[test]
@@ -503,4 +548,60 @@ fn long_jobs_need_a_cap_where_light_ones_come_and_go() {
     );
     println!("at 500 ms, {capped} ms with at most one of each heavy tenant at once");
     assert!(even > 10.0 && uneven > 100.0 && capped <= 2.0);
+}
+
+/// Whoever settles more than was popped is put ahead like anybody else, up to a point: there it waits until
+/// another has used as much.
+#[test]
+fn nobody_is_put_further_ahead_than_the_limit() {
+    const MOST: u64 = 1 << 48;
+    for surplus in [100, 4_095, 4_096, 10_000] {
+        let mut all = FairQueue::by_cost();
+        for tenant in [0, 1, 1] {
+            all.push(tenant, Priority::NORMAL, ());
+        }
+        for _ in 0..surplus {
+            assert!(all.settle(&0, MOST));
+        }
+        let mut others = 0;
+        while let Some((1, ())) = all.pop() {
+            others += 1;
+            all.push(1, Priority::NORMAL, ());
+            all.settle(&1, MOST);
+        }
+        assert_eq!(others, surplus.min(4_096));
+    }
+}
+
+/// What a tenant may run at once does not change what it is due, but limits it: beside another with a
+/// backlog of lighter jobs it gets its half of the slots, or as many as it may have.
+#[test]
+fn a_limit_on_running_jobs_limits_the_share_and_no_more() {
+    for (slots, most_running) in [(1, 1), (2, 1), (4, 1), (4, 2), (4, 3), (6, 5)] {
+        let mut all = Machine::new(FairQueue::by_cost(), slots, 2);
+        (0..2 * slots).for_each(|_| all.push(0, 1, HEAVY));
+        (0..2 * slots).for_each(|_| all.push(1, 1, LIGHT));
+        while all.now < 1_000 * HEAVY {
+            while let Some(tenant) = all.begin() {
+                all.push(tenant, 1, [HEAVY, LIGHT][tenant]);
+                let of_heavy = all.running.iter().filter(|job| job.tenant == 0);
+                if of_heavy.count() >= most_running {
+                    all.queue.hold(&0);
+                }
+            }
+            if all.end() == Some(0) {
+                all.queue.release(&0);
+            }
+        }
+        let share = all.now * most_running.min(slots) as u64;
+        let share = share.min(all.now * slots as u64 / 2);
+        let bound = (slots as u64 + 1) * HEAVY;
+        assert!(
+            all.used(0).abs_diff(share) <= bound,
+            "{slots}, {most_running}: {}",
+            all.used(0)
+        );
+        let used = all.used(0) + all.used(1);
+        assert_eq!(used, all.now * slots as u64, "no slot was left free");
+    }
 }

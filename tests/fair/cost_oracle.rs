@@ -188,8 +188,14 @@ impl CostOracle {
         tenant.seq = seq;
     }
 
+    /// How far ahead a tag may be put that is there now.
+    fn furthest(&self, start: &BigRational) -> BigRational {
+        floor(start).max(&self.floor + whole(1 << 60))
+    }
+
     fn set_weight_at(&mut self, at: usize, weight: u32) {
         let average = self.average();
+        let furthest = self.furthest(&self.tenants[at].settled());
         let tenant = &mut self.tenants[at];
         if tenant.weight == weight {
             return;
@@ -199,7 +205,6 @@ impl CostOracle {
         let ahead = (&start - &average) * tenant.w();
         tenant.weight = weight;
         let settled = if ahead.is_positive() {
-            let furthest = floor(&start).max(&self.floor + whole(1 << 60));
             (&average + ahead / tenant.w()).min(furthest)
         } else {
             // In parts of a tick that the new weight knows.
@@ -244,8 +249,9 @@ impl CostOracle {
         }
         self.replay();
         let seq = self.next_seq();
+        let furthest = self.furthest(&self.tenants[at].start);
         let tenant = &mut self.tenants[at];
-        tenant.start = &tenant.start + whole(estimate) / tenant.w();
+        tenant.start = (&tenant.start + whole(estimate) / tenant.w()).min(furthest);
         (tenant.is_fresh, tenant.owes, tenant.seq) = (false, true, seq);
         tenant.running += 1;
         let jobs = &tenant.jobs;
@@ -270,6 +276,7 @@ impl CostOracle {
             0 => cost * 64,
             lately => lately - lately / 64 + cost,
         };
+        let furthest = self.furthest(&self.tenants[at].start);
         let tenant = &mut self.tenants[at];
         let settled = tenant.settled() + whole(cost) / tenant.w();
         tenant.running = tenant.running.saturating_sub(1);
@@ -279,7 +286,8 @@ impl CostOracle {
         } else {
             cost
         };
-        tenant.start = settled + whole(tenant.estimate) * whole(tenant.running) / tenant.w();
+        let start = settled + whole(tenant.estimate) * whole(tenant.running) / tenant.w();
+        tenant.start = start.min(furthest);
         (tenant.is_measured, tenant.owes) = (true, true);
         self.forget();
         true

@@ -18,6 +18,8 @@ pub(crate) enum Op {
     Hold(u32),
     Release(u32),
     Drain,
+    /// All that is queued is served, and all that runs settled.
+    Rest,
 }
 
 fn cost() -> impl Strategy<Value = u64> {
@@ -43,6 +45,7 @@ fn op(tenants: u32, weights: Vec<u32>) -> impl Strategy<Value = Op> {
         6 => name().prop_map(Op::Hold),
         6 => name().prop_map(Op::Release),
         1 => Just(Op::Drain),
+        1 => Just(Op::Rest),
     ]
 }
 
@@ -125,13 +128,15 @@ impl Both {
                 prop_assert_eq!(queue.drain().count(), oracle.len());
                 oracle.drain();
             }
+            Op::Rest => self.rest()?,
         }
+        let (queue, oracle) = (&self.queue, &self.oracle);
         prop_assert_eq!((queue.len(), queue.lanes()), (oracle.len(), oracle.lanes()));
         Ok(())
     }
 
     /// Serves all that is left, and settles it.
-    fn finish(&mut self) -> Result<(), TestCaseError> {
+    fn rest(&mut self) -> Result<(), TestCaseError> {
         for tenant in 0..60 {
             self.apply(Op::Release(tenant))?;
         }
@@ -153,7 +158,7 @@ pub(crate) fn follows_the_oracle(trace: &[Op]) -> Result<(), TestCaseError> {
     for &op in trace {
         both.apply(op)?;
     }
-    both.finish()?;
+    both.rest()?;
     prop_assert!(!both.oracle.knows_anybody());
     prop_assert!((0..60).all(|tenant| !both.queue.settle(&tenant, 1)));
     Ok(())
@@ -174,4 +179,47 @@ proptest! {
     fn the_order_is_the_oracles(trace in trace(120)) {
         follows_the_oracle(&trace)?;
     }
+}
+
+/// As far ahead as tags can be put, by whoever settles more than was popped: others come beside it at the
+/// greatest weight, as late as the average is, which that tag alone makes.
+#[test]
+fn the_order_is_the_oracles_as_far_as_the_arithmetic_goes() {
+    let mut both = Both::new();
+    let push = |tenant, weight| Op::Push(tenant, Some(weight), 0);
+    both.apply(push(0, 1)).unwrap();
+    for _ in 0..5_000 {
+        both.queue.settle(&0, u64::MAX);
+        both.oracle.settle(0, 1 << 48);
+    }
+    for tenant in 1..60 {
+        both.apply(push(tenant, u32::MAX)).unwrap();
+        both.apply(Op::SetWeight(tenant, 1)).unwrap();
+        both.apply(Op::SetWeight(tenant, u32::MAX)).unwrap();
+    }
+    for tenant in 0..60 {
+        both.apply(push(tenant, u32::MAX)).unwrap();
+    }
+    both.rest().unwrap();
+}
+
+/// A thousand times as many of either than overflow 128 bits between them.
+#[test]
+fn nothing_overflows() {
+    let mut queue = FairQueue::by_cost();
+    let push = |queue: &mut FairQueue<u32, ()>, tenant, weight| {
+        queue.push_weighted(tenant, Weight::new(weight), Priority::NORMAL, ());
+    };
+    push(&mut queue, 0, 1);
+    for _ in 0..1 << 20 {
+        assert!(queue.settle(&0, u64::MAX));
+    }
+    for tenant in 1..1 << 17 {
+        push(&mut queue, tenant, u32::MAX);
+    }
+    for _ in 0..1 << 17 {
+        let (tenant, ()) = queue.pop().expect("one of each");
+        assert!(queue.settle(&tenant, 1));
+    }
+    assert!(queue.is_empty());
 }

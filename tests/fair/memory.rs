@@ -4,6 +4,7 @@
 use fairlane::{FairQueue, Priority, Weight};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::rc::Rc;
 
 thread_local! {
     /// Bytes this thread has allocated less what it has freed: tests run beside each other.
@@ -199,4 +200,40 @@ fn large_items_come_in_small_pages() {
     let mut queue = FairQueue::new();
     queue.push(0, Priority(0), [0_u8; 10_000]);
     assert!(live() - before <= 10_000 + IDLE);
+}
+
+/// Once nothing is queued or runs, nobody owes anything, but no single step has to forget them all: each
+/// forgets a few, and more than can have come since.
+#[test]
+fn debts_are_forgotten_a_few_at_a_time() {
+    const TENANTS: usize = 2_000;
+    let tenants: Vec<_> = (0..TENANTS).map(Rc::new).collect();
+    let known = || {
+        let others = tenants.iter().map(|tenant| Rc::strong_count(tenant) - 1);
+        others.sum::<usize>()
+    };
+    let mut queue = FairQueue::by_cost();
+    let before = live();
+    for _ in 0..3 {
+        for tenant in tenants.iter().cycle().take(20 * TENANTS) {
+            queue.push(Rc::clone(tenant), Priority::NORMAL, ());
+        }
+        while let Some((tenant, ())) = queue.pop() {
+            queue.settle(&tenant, 1_000);
+        }
+        assert!(known() > TENANTS / 2, "the last step was as short as any");
+    }
+    let mut left = known();
+    while left > 1 {
+        queue.push(Rc::clone(&tenants[0]), Priority::NORMAL, ());
+        let (tenant, ()) = queue.pop().expect("it was queued");
+        queue.settle(&tenant, 1);
+        drop(tenant);
+        let now = known();
+        // Two steps, and the tenant itself comes and goes.
+        assert!((1..=5).contains(&(left - now)), "{left}, {now}");
+        left = now;
+    }
+    // Here bills and debts have a page each, too.
+    assert!(live() - before < 2 * IDLE, "{}", live() - before);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; a module may use what stands before it.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "sync",
     "unwind",
     "error",
@@ -21,6 +21,8 @@ const LAYERS: [&str; 16] = [
     "admission",
     "pool",
     "batch",
+    // Unit tests of all that goes before.
+    "charges",
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

@@ -382,6 +382,7 @@ impl Trace {
         }
         self.look();
         assert!(self.gate().tenants().is_empty());
+        while self.gate().close_paid_off() {}
         assert_eq!(self.gate().lock().tenants.open_accounts(), 0);
     }
 }
