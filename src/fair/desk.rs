@@ -3,9 +3,9 @@
 //! The second move often comes soon after the first, and with it the entry's key is another one. So those
 //! that moved last are kept in hand, in no order, and not filed before others have moved: a job of any of
 //! them that ends meanwhile costs no search. Whoever asks for the first looks at them all. Few lanes are in
-//! one leaf, where a move is quick, and stay there.
+//! one leaf, where a move is quick, and none is kept in hand.
 //!
-//! With a thousand lanes and one thread a job takes 3,070 instructions of a queue that way, and 4,310 if
+//! With a thousand lanes and one thread a job takes 3,100 instructions of a queue that way, and 4,310 if
 //! each entry is moved in the agenda both times.
 
 use super::agenda::Agenda;
@@ -65,6 +65,9 @@ impl Desk {
 
     /// Adds an entry.
     pub(super) fn post(&mut self, item: Item) {
+        if self.filed.is_one_leaf() {
+            return self.filed.post(item);
+        }
         if self.held < HANDFUL {
             self.hand[self.held] = item;
             self.held += 1;
