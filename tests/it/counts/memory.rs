@@ -20,11 +20,13 @@ struct Counting;
 
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 
+/// What a thread does beside freeing a block of so many bytes.
+type OnFree = (usize, fn());
+
 thread_local! {
     /// Blocks that this thread has asked for so far.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    /// What this thread does beside freeing a block of so many bytes.
-    static ON_FREE: Cell<Option<(usize, fn())>> = const { Cell::new(None) };
+    static ON_FREE: Cell<Option<OnFree>> = const { Cell::new(None) };
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator; counting touches no memory
