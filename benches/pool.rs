@@ -162,7 +162,7 @@ fn flood_by(pool: &WorkerPool, jobs: u64, execute: impl Fn() -> bool) -> Duratio
 }
 
 /// What tenants, weights and priorities cost a pool without a limit, where they have no effect: the
-/// four are to be equal, in time here and in instructions by `benches/instructions.sh`.
+/// four are to be equal in time. By `benches/instructions.sh` they differ by what it takes to say them.
 fn unlimited(c: &mut Criterion) {
     let pool = WorkerPool::new(WORKERS).expect("threads");
     let tenant = pool.tenant("tenant").with_weight(Weight::new(3));

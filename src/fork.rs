@@ -9,11 +9,9 @@
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
-// Models have no processes, and loom no atomics outside a model.
+// Models have no processes, and loom no atomics outside a model. Each submit reads it, and what lies next
+// to it in static memory is the program's: alone on its line, it is not taken away by a hot neighbour.
 #[cfg(not(any(loom, shuttle)))]
-//
-// Each submit reads it, and what lies next to it in static memory is the program's: alone on its line, it
-// is not taken away by a hot neighbour.
 static GENERATION: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
 /// The generation of this process; a child's differs from its parent's.

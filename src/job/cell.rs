@@ -1,4 +1,4 @@
-//! A job that somebody can look at: state, closure and result in one allocation.
+//! A job that somebody can look at: state, closure and result in one place.
 //!
 //! The closure and the result share their bytes, since the one is gone before the other exists. The
 //! state word says whose they are at any moment (see `state`); this file holds the only code that

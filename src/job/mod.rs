@@ -8,9 +8,9 @@
 //! - `ancestors`: which jobs are on this thread's stack;
 //! - `watch`: how long a job waited and ran, for those who want to know.
 //!
-//! `unsafe` is confined to `entry` and `cell`, and to the constructors of `handle` that hand its
-//! obligations on. It buys the absence of an allocation for small
-//! closures and of a second one for a job with a handle: with everything boxed the pool was measured
+//! `unsafe` is confined to `entry`, `cell` and `slab`, and to the constructors of `handle` that hand its
+//! obligations on. It buys the absence of an allocation for small closures, and of nearly every one for
+//! a job with a handle: with everything boxed the pool was measured
 //! at three to four times the cost a job, slower than a bare channel.
 
 mod ancestors;

@@ -121,7 +121,8 @@ impl Cursor {
 
     #[inline]
     pub(super) fn take(&self, lines: usize) -> (NonNull<u8>, Spot) {
-        if self.next.get() + lines > LINES {
+        // More than once if the allocator submits jobs, which have taken what there was by then.
+        while self.next.get() + lines > LINES {
             self.refill();
         }
         let first = self.next.get();
@@ -137,15 +138,19 @@ impl Cursor {
         let slab = fresh(Layout::new::<Slab>()).cast::<Slab>();
         // SAFETY: fresh memory for a slab, of which the other lines hold nothing.
         unsafe { (&raw mut (*slab.as_ptr()).live).write(AtomicUsize::new(LINES - 1)) };
-        self.leave();
-        self.slab.set(Some(slab));
-        self.next.set(1);
+        self.go_to(Some(slab), 1);
     }
 
     /// Gives up what is left of the slab; whether that was the last of it.
     pub(super) fn leave(&self) -> bool {
-        let left = LINES - self.next.replace(LINES);
-        match self.slab.take() {
+        self.go_to(None, LINES)
+    }
+
+    /// The new slab is in place before the old one is freed: that calls the allocator, which may submit
+    /// jobs of its own on this thread.
+    fn go_to(&self, slab: Option<NonNull<Slab>>, next: usize) -> bool {
+        let left = LINES - self.next.replace(next);
+        match self.slab.replace(slab) {
             // SAFETY: these lines were given to nobody.
             Some(slab) if left > 0 => unsafe { release(slab, left) },
             _ => false,

@@ -31,7 +31,8 @@ const REFS: usize = 0b111 << 4;
 /// Where the cell lies, see [`Spot`]: written once.
 const SPOT_SHIFT: u32 = 8;
 const SPOT: usize = (Spot::COUNT - 1) << SPOT_SHIFT;
-/// From here on: the index of the slot in whose count the job is.
+/// From here on: the index of the slot in whose count the job is. Where addresses have 32 bits, 18 are
+/// left for it: more threads than there is room for.
 const SLOT_SHIFT: u32 = SPOT_SHIFT + Spot::COUNT.ilog2();
 
 /// Who keeps a job's memory alive.

@@ -354,9 +354,8 @@ impl Core {
 impl WorkerPool {
     /// Accepts a closure and returns a handle to its result. Waits while the queue limit is reached.
     ///
-    /// Allocates once in some dozens of calls, if closure and result take no more than 200 bytes each:
-    /// see the [guide](crate::guide::cost). Never blocks without a
-    /// [`queue_limit`](crate::PoolBuilder::queue_limit).
+    /// Allocates once in some dozens of calls, if closure and result take no more than 200 bytes each: see
+    /// the [guide](crate::guide::cost). Never blocks without a [`queue_limit`](crate::PoolBuilder::queue_limit).
     ///
     /// # Errors
     /// The closure comes back if the pool is closed, if no slot is left, or if this is a thread of

@@ -43,7 +43,7 @@ const CASES: [(&str, Case); 26] = [
     ("execute-cancelled-256-slots", |n| execute_cancelled(n, 256)),
     ("execute-round-robin", |n| execute(n, builder(RoundRobin))),
     ("execute-least-busy", |n| execute(n, builder(LeastBusy))),
-    // Without a limit these say nothing that the pool could use: they are to equal the plain one.
+    // Without a limit these say nothing that the pool could use: they are to cost no more than the saying.
     ("execute-tenant", |n| {
         execute_as_tenant(n, builder(LeastBusy))
     }),

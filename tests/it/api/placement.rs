@@ -175,3 +175,34 @@ fn the_pool_places_jobs_as_pick_slot_says() {
         }
     }
 }
+
+/// What jobs submit goes round from the slot of their thread, whatever others submit meanwhile.
+#[test]
+fn threads_of_a_pool_take_turns_by_themselves() {
+    let builder = WorkerPool::builder().name("turns").workers(3);
+    let pool = Arc::new(builder.strategy(Strategy::RoundRobin).build().unwrap());
+    let held = hold_workers(&pool, 2);
+    let theirs = Arc::clone(&pool);
+    let places = move || {
+        let thread = std::thread::current();
+        let mut jobs = Vec::new();
+        for _ in 0..7 {
+            place(&theirs, &mut jobs);
+            std::thread::scope(|scope| {
+                let outsider = || place(&theirs, &mut Vec::new());
+                scope.spawn(outsider).join().unwrap();
+            });
+        }
+        let slots: Vec<_> = jobs.iter().map(|(slot, _)| *slot).collect();
+        (thread.name().unwrap().to_owned(), slots)
+    };
+    let (thread, slots) = pool.submit(places).unwrap().join().unwrap();
+    assert_eq!(thread, format!("turns-w{}", slots[0]));
+    assert!(
+        slots.windows(2).all(|two| two[1] == (two[0] + 1) % 3),
+        "{slots:?}"
+    );
+    held.release();
+    pool.wait_idle();
+    finish(pool);
+}
