@@ -309,7 +309,10 @@ impl Costs {
         if self.is_at_rest(lanes.len()) {
             self.rest();
         }
-        let &(_, lane) = self.debts.first().filter(|(until, _)| *until <= self.floor)?;
+        let &(_, lane) = self
+            .debts
+            .first()
+            .filter(|(until, _)| *until <= self.floor)?;
         self.debts.pop_first();
         self.away -= 1;
         let lane = Id::from_raw(lane)?;
