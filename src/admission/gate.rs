@@ -228,6 +228,7 @@ impl Gate {
         let mut lanes = self.lock();
         let id = reserved.unwrap_or_else(|| lanes.resolve(request.who));
         lanes.push(id, request, reserved.is_some(), job);
+        lanes.see_off();
         self.send_token(&lanes)
     }
 

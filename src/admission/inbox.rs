@@ -117,6 +117,7 @@ impl Inbox {
         }
         drop(coming);
         lanes.arrivals = arrivals;
+        lanes.see_off();
     }
 }
 

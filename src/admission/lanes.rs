@@ -36,6 +36,8 @@ pub(super) struct Lanes {
     pub(super) waiting: Waiting,
     /// The inbox's other half, empty but for a moment.
     pub(super) arrivals: Vec<Arrival>,
+    /// Tenants of jobs that were claimed on their way, once for each.
+    departed: Vec<Id>,
     pub(super) after: Aftermath,
     /// What each tenant has been charged in all.
     #[cfg(all(test, not(any(loom, shuttle))))]
@@ -72,6 +74,7 @@ impl Lanes {
             tenants: Tenants::new(),
             waiting: Waiting::new(queue_limit),
             arrivals: Vec::new(),
+            departed: Vec::new(),
             after: Aftermath::default(),
             #[cfg(all(test, not(any(loom, shuttle))))]
             charged: Default::default(),
@@ -108,9 +111,8 @@ impl Lanes {
         // A token can cancel a job before it gets here. It has looked for its place in vain, so the
         // entry must not get one. Otherwise it will look after this, under the lock.
         if can_be_withdrawn && job.is_claimed() {
-            self.left(id);
             self.after.dropped.push(job);
-            self.tenants.tidy(id);
+            self.departed.push(id);
             return;
         }
         let Account {
@@ -128,6 +130,16 @@ impl Lanes {
         }
         if may_be_held {
             self.update_hold(id);
+        }
+    }
+
+    /// Lets those go whose jobs were claimed on their way. Not before all that were on the way are here: one
+    /// behind it keeps a tenant alive, with the weight that came with the first.
+    #[inline]
+    pub(super) fn see_off(&mut self) {
+        while let Some(id) = self.departed.pop() {
+            self.left(id);
+            self.tenants.tidy(id);
         }
     }
 

@@ -4,7 +4,6 @@
 //! What an arrival's first job costs is known late, and belongs where the job began. So each of those that
 //! run has its own reading of the floor: what that would be had nothing but arrivals moved it since then.
 //! What a backlog has used meanwhile, which moves the floor as well, is not added to the correction.
-
 //!
 //! Without it a stream of strangers, each of them behind the average as it comes, would keep who is there
 //! from ever being served.

@@ -303,15 +303,16 @@ impl Costs {
         }
     }
 
-    /// Forgets one bill that is away and paid off; its lane.
+    /// Forgets one bill that is away and paid off; its lane. At rest all are, at once, however many there
+    /// are to be forgotten first.
     pub(super) fn forget_one<K>(&mut self, lanes: &Lanes<K>) -> Option<Id> {
-        let &(until, lane) = self.debts.first()?;
-        if until > self.floor {
-            if !self.is_at_rest(lanes.len()) {
-                return None;
-            }
+        if self.is_at_rest(lanes.len()) {
             self.rest();
         }
+        let &(_, lane) = self
+            .debts
+            .first()
+            .filter(|(until, _)| *until <= self.floor)?;
         self.debts.pop_first();
         self.away -= 1;
         let lane = Id::from_raw(lane)?;

@@ -122,7 +122,8 @@ impl<K, T> FairQueue<K, T> {
         self.jobs.is_empty()
     }
 
-    /// The tenants with something queued, held ones included. Nothing is kept of the others.
+    /// The tenants with something queued, held ones included. Nothing is kept of the others, but by
+    /// [cost](FairQueue::by_cost) what they owe.
     #[must_use]
     pub fn lanes(&self) -> usize {
         self.lanes.len() - self.away()

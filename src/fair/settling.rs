@@ -71,11 +71,13 @@ impl<K, T> FairQueue<K, T> {
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// In a queue [by cost](FairQueue::by_cost): tells what a job of `tenant` has cost that was popped,
     /// in whatever unit the caller measures. `false`: nothing is charged, as the queue does not know the
-    /// tenant, having been [drained](FairQueue::drain) since, or counts jobs.
+    /// tenant, or counts jobs. It knows whose job it has popped, unless it was [drained](FairQueue::drain)
+    /// since.
     ///
-    /// Jobs may end in any order. If more are settled than popped, each is charged all the same.
+    /// Jobs may end in any order. If more are settled than popped, each is charged all the same, to a
+    /// tenant that is known.
     ///
-    /// O(log lanes). The first job of a tenant that was not known takes O(tenants whose first job runs)
+    /// O(log of the tenants known). The first job of a tenant that was not known takes O(tenants whose first job runs)
     /// besides.
     ///
     /// ```

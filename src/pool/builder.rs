@@ -70,8 +70,10 @@ pub enum Fairness {
     /// included. One that is cancelled or expires before it begins is charged nothing. One that a `join`
     /// runs in place is charged to its own tenant, not to that of the job that joins it. While two
     /// tenants have a backlog, none of that lets one get ahead of the other by more than what the
-    /// costliest job takes, once for each slot and once more, divided by the smaller of the two weights.
-    /// Who lets its lane run empty keeps its debt, for as long as it has one.
+    /// costliest job takes, with all that run in place in its midst, once for each slot and once more,
+    /// divided by the smaller of the two weights. Who lets its lane run empty keeps its debt, for as long as
+    /// it has one. All debts are void once nothing is queued or runs any more, and with
+    /// [`cancel_queued`](crate::WorkerPool::cancel_queued), as is then what running jobs have used.
     ///
     /// Time is that of the thread's CPU clock, from one job's end to the next one's, so what the pool
     /// does between two jobs is charged with the later one: the earlier one's result is published, and

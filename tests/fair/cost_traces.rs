@@ -203,6 +203,28 @@ fn the_order_is_the_oracles_as_far_as_the_arithmetic_goes() {
     both.rest().unwrap();
 }
 
+/// Also if there are more who have paid off what they owed than one step forgets.
+#[test]
+fn nobody_owes_anything_once_all_is_done_however_many_are_remembered() {
+    let mut both = Both::new();
+    let push = |tenant, weight| Op::Push(tenant, Some(weight), 0);
+    (0..20).for_each(|tenant| both.apply(push(tenant, 1)).unwrap());
+    (0..2).for_each(|_| both.apply(push(50, 1_000)).unwrap());
+    (0..20).for_each(|_| both.apply(Op::Pop).unwrap());
+    (0..20).for_each(|_| both.apply(Op::Settle(0, 10)).unwrap());
+    // All of them have paid by the time it takes its second turn; it has not when that ends.
+    for _ in 0..2 {
+        both.apply(Op::Pop).unwrap();
+        both.apply(Op::Settle(0, 1_000_000_000)).unwrap();
+    }
+    assert!(!both.oracle.knows_anybody());
+    both.apply(Op::SettleMore(50, 1)).unwrap();
+    for tenant in [50, 0, 50, 0] {
+        both.apply(push(tenant, 1)).unwrap();
+    }
+    (0..4).for_each(|_| both.apply(Op::Pop).unwrap());
+}
+
 /// A thousand times as many of either than overflow 128 bits between them.
 #[test]
 fn nothing_overflows() {

@@ -387,6 +387,21 @@ impl Trace {
     }
 }
 
+#[test]
+fn a_weight_outlives_the_job_it_came_with_that_is_cancelled_on_its_way() {
+    let mut trace = Trace::new(FairQueue::new(), false);
+    let push = |tenant, weight| Op::Push(tenant, weight, 0, false);
+    // From the fourth on they wait for somebody to take them to their lanes.
+    (0..5).for_each(|_| trace.apply(push(0, None)));
+    let [first, second] = [push(3, Some(2)), push(3, None)];
+    trace.apply(first);
+    let its_place = trace.handles.len() - 1;
+    trace.apply(second);
+    trace.apply(Op::Cancel(its_place));
+    trace.look();
+    trace.run_out();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
