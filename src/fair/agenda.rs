@@ -261,16 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn item(seq: u64, ticks: u128, ready: u128) -> Item {
-        Item {
-            key: Key {
-                ticks,
-                rest: 0,
-                weight: 1,
-                seq,
-            },
-            ready,
-            id: Id::new(seq as usize),
-        }
+        Item::of(seq as usize, ticks, seq, ready)
     }
 
     fn expected(model: &[Item], now: u128) -> Option<Id> {

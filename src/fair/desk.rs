@@ -107,19 +107,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item(lane: usize, ticks: u128, seq: u64, ready: u128) -> Item {
-        Item {
-            key: Key {
-                ticks,
-                rest: 0,
-                weight: 1,
-                seq,
-            },
-            ready,
-            id: Id::new(lane),
-        }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -131,7 +118,7 @@ mod tests {
             let (mut desk, mut model) = (Desk::new(), Vec::<Item>::new());
             for (n, &(op, ticks, ready)) in ops.iter().enumerate() {
                 let lane = (ticks as usize * 31 + n) % lanes;
-                let new = item(lane, ticks, n as u64, ready);
+                let new = Item::of(lane, ticks, n as u64, ready);
                 match (model.iter().position(|item| item.id == new.id), op) {
                     (None, _) => {
                         desk.post(new);

@@ -31,6 +31,23 @@ impl Item {
     };
 }
 
+#[cfg(test)]
+impl Item {
+    /// The entry of a lane of weight 1.
+    pub(super) fn of(lane: usize, ticks: u128, seq: u64, ready: u128) -> Item {
+        Item {
+            key: Key {
+                ticks,
+                rest: 0,
+                weight: 1,
+                seq,
+            },
+            ready,
+            id: Id::new(lane),
+        }
+    }
+}
+
 /// What of an item no search reads, but to decide between equal ticks.
 #[derive(Clone, Copy)]
 struct Minor {

@@ -2,8 +2,8 @@
 //!
 //! With a hundred thousand tenants the caches no longer hold what is known of them, and each step of a
 //! push or a pop waits for a line of memory whose address was known long before. Fetched then, the lines
-//! arrive side by side: a job through the gate took 0.82 of the time (100,000 tenants, two workers, one
-//! submitting thread; 0.81 with four), and with a thousand tenants, or one, no more than before.
+//! arrive side by side: a job through the gate took 0.80 to 0.85 of the time (100,000 tenants, two workers,
+//! one submitting thread; 0.9 with four), and with a thousand tenants no more than before.
 
 #![allow(unsafe_code)]
 
